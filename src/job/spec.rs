@@ -1,0 +1,170 @@
+//! What one job is, with all defaults filled in.
+
+use super::JobName;
+use crate::schedule::Schedule;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// One job of a table, checked. A run keeps the definition it started with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobSpec {
+    /// Its identity.
+    pub name: JobName,
+    /// For people.
+    pub description: String,
+    /// When it is due; with its zone.
+    pub schedule: Schedule,
+    /// What it does.
+    pub command: CommandSpec,
+    /// What a tick does while an earlier run of the job is going.
+    pub concurrency_policy: ConcurrencyPolicy,
+    /// What happens to a run whose replica vanished.
+    pub lost_run_policy: LostRunPolicy,
+    /// How long a run may take, retries included; `None`: for ever.
+    pub timeout: Option<Duration>,
+    /// From TERM to KILL.
+    pub termination_grace_period: Duration,
+    /// How late a run may still start; `None`: half the distance to the next tick, at least 10 s, at most 1 h.
+    pub starting_deadline: Option<Duration>,
+    /// What follows a failed attempt.
+    pub retry: RetryPolicy,
+    /// How much of the output is kept.
+    pub output: OutputLimits,
+    /// How much of the past is kept.
+    pub history: HistoryLimits,
+    /// Hash of all of the above as written: two replicas with different ones disagree about the job.
+    pub spec_hash: String,
+}
+
+/// A child process to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSpec {
+    /// The program and its arguments, or a line for a shell.
+    pub program: Program,
+    /// The folder to run in; `None`: the daemon's.
+    pub working_dir: Option<PathBuf>,
+    /// Added to the environment that is inherited from the daemon.
+    pub env: BTreeMap<String, String>,
+}
+
+/// The two forms of `command`, as in a Dockerfile's `CMD`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A text that a shell interprets.
+    Shell {
+        /// The shell and its options: `["/bin/sh", "-c"]`.
+        shell: Vec<String>,
+        /// The text.
+        line: String,
+    },
+    /// Program and arguments, run directly. Never empty.
+    Direct(Vec<String>),
+}
+
+impl Program {
+    /// Program and arguments as they are executed.
+    pub fn argv(&self) -> Vec<&str> {
+        match self {
+            Self::Shell { shell, line } => shell.iter().map(String::as_str).chain([line.as_str()]).collect(),
+            Self::Direct(argv) => argv.iter().map(String::as_str).collect(),
+        }
+    }
+}
+
+/// What a tick does while an earlier run of the job is going, on whichever replica.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConcurrencyPolicy {
+    /// It is skipped.
+    Forbid,
+    /// It runs beside it.
+    Allow,
+}
+
+/// What happens to a run whose replica vanished in the middle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostRunPolicy {
+    /// It is reported as `lost`: at most once.
+    Report,
+    /// It is started again elsewhere, at most 3 starts: at least once.
+    Rerun,
+}
+
+/// What follows a failed attempt: the same replica tries again, under the same claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts after the first.
+    pub limit: u32,
+    /// Wait before the second attempt; doubled for each further one.
+    pub backoff: Duration,
+    /// The longest wait.
+    pub max_backoff: Duration,
+}
+
+/// Bounds on a job's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutputLimits {
+    /// A longer line is cut and marked.
+    pub max_line_bytes: usize,
+    /// How many of the last bytes are kept with the run's record.
+    pub keep_tail: usize,
+}
+
+/// Bounds on a job's past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryLimits {
+    /// Compact outcomes of the newest ticks.
+    pub ticks: u32,
+    /// Full records, with output tail, of the newest successes.
+    pub successful: u32,
+    /// The same of the newest failures.
+    pub failed: u32,
+}
+
+/// What the fleet must agree on: `scheduler:` in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedulerSpec {
+    /// How fast the death of a replica is noticed.
+    pub lock_lease: Duration,
+    /// How far clocks may be apart before it is said.
+    pub clock_skew_tolerance: Duration,
+    /// Places of each replica; 0: no limit.
+    pub max_concurrent_runs: u32,
+}
+
+impl Default for SchedulerSpec {
+    fn default() -> Self {
+        Self {
+            lock_lease: Duration::from_secs(15),
+            clock_skew_tolerance: Duration::from_secs(2),
+            max_concurrent_runs: 10,
+        }
+    }
+}
+
+impl JobSpec {
+    /// Whether two runs of the job must never be at once.
+    pub fn is_exclusive(&self) -> bool {
+        self.concurrency_policy != ConcurrencyPolicy::Allow
+    }
+
+    /// Whether a run that somebody else may start, or that must not overlap, has to stop when its lease is lost.
+    pub fn stops_when_lease_is_lost(&self) -> bool {
+        self.is_exclusive() || self.lost_run_policy == LostRunPolicy::Rerun
+    }
+
+    /// How late the run of `tick` may still start, where `next` is the tick after it (seconds since the epoch).
+    pub fn starting_deadline_for(&self, tick: i64, next: Option<i64>) -> Duration {
+        const LEAST: Duration = Duration::from_secs(10);
+        const MOST: Duration = Duration::from_secs(3600);
+        self.starting_deadline.unwrap_or_else(|| {
+            let distance = next.map_or(u64::MAX, |next| next.saturating_sub(tick).unsigned_abs());
+            Duration::from_millis(distance.saturating_mul(500)).clamp(LEAST, MOST)
+        })
+    }
+
+    /// From TERM to KILL when the lease is lost: the design's G. At most 10 s, since a successor waits for it.
+    pub fn lease_loss_grace(&self) -> Duration {
+        self.termination_grace_period.min(Duration::from_secs(10))
+    }
+}

@@ -1,0 +1,285 @@
+//! What a replica asks of a store about one job, and what the store says. Stores take steps in batches; each step is
+//! atomic by itself, and each is idempotent: a resent one changes nothing and gets the same verdict.
+
+use super::Ending;
+use super::JobName;
+use super::JobRecord;
+use super::MissedReason;
+use super::ReplicaId;
+use super::RunKey;
+use super::RunRecord;
+use super::Seen;
+use super::SkipReason;
+use super::Tick;
+
+/// How many starts a run with `lostRunPolicy: Rerun` gets at most.
+pub const STARTS_MOST: u32 = 3;
+/// How far a tick may lie ahead of the store's clock before a claim is too early, milliseconds.
+pub const EARLY_TOLERANCE_MS: i64 = 250;
+
+/// The text of one request; with the owner, it tells a resent begin from a second one.
+pub type Request = String;
+
+/// Makes a job known to the store, or renews that. Before it, claims of the job are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    /// The job.
+    pub job: JobName,
+    /// Its schedule's text.
+    pub schedule: String,
+    /// Its zone.
+    pub zone: String,
+    /// Hash of its definition.
+    pub spec_hash: String,
+    /// `clockSkewTolerance` in milliseconds: a new record remembers from so long after now. (Tests pass negative
+    /// ones, to have a past to work with.)
+    pub skew_tolerance_ms: i64,
+    /// How long a final run record stays at least, milliseconds.
+    pub keep_ms: i64,
+    /// How many compact outcomes, full successes and full failures the history keeps.
+    pub history: [u32; 3],
+}
+
+/// Asks for a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The run.
+    pub run: RunKey,
+    /// Who asks.
+    pub owner: ReplicaId,
+    /// No tick of the schedule lies between this instant (seconds) and the run's own tick: lets `decided_through`
+    /// advance.
+    pub previous: i64,
+    /// Whether to take it, if it can be had. Without, the question is only who has it.
+    pub take: bool,
+    /// What was seen unchanged for as long as a takeover has to wait, where this is one.
+    pub takeover: Option<Seen>,
+    /// See [`RunRecord::lease_ms`]; so also below.
+    pub lease_ms: u64,
+    /// See [`RunRecord::grace_ms`].
+    pub grace_ms: u64,
+    /// See [`RunRecord::takeover_ms`].
+    pub takeover_ms: u64,
+    /// See [`RunRecord::exclusive`].
+    pub exclusive: bool,
+    /// See [`RunRecord::rerun`].
+    pub rerun: bool,
+    /// See [`RunRecord::trigger`].
+    pub trigger: String,
+    /// See [`RunRecord::spec_hash`].
+    pub spec_hash: String,
+}
+
+/// What a settlement expects to find.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Expect {
+    /// No record, and a tick that many milliseconds ago by the store's clock.
+    Absent {
+        /// The starting deadline, milliseconds.
+        after_ms: i64,
+    },
+    /// A claim of this replica that did not begin.
+    Own(ReplicaId),
+    /// A run unchanged since it was seen.
+    Unchanged(Seen),
+}
+
+/// One question or order to a store, about one job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Make the job known. Verdict: `Registered`.
+    Register(Registration),
+    /// Ask for a run. Verdicts: `Won Held Done Free Paused TooEarly TooOld Forgot Unregistered`.
+    Claim(Claim),
+    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Superseded Forgot Fenced Done Gone`.
+    Begin {
+        /// The run.
+        run: RunKey,
+        /// Its owner.
+        owner: ReplicaId,
+        /// How many begins there were before.
+        start: u32,
+        /// Tells a resent begin from a second one.
+        request: Request,
+    },
+    /// Show life. Verdicts: `Renewed Lost Fenced Done Gone`.
+    Renew {
+        /// The run.
+        run: RunKey,
+        /// Its owner.
+        owner: ReplicaId,
+        /// Its start.
+        start: u32,
+    },
+    /// Record the end; frees the slot. Verdicts: `Recorded RecordedLate Fenced Gone`.
+    Complete {
+        /// The run.
+        run: RunKey,
+        /// Its owner.
+        owner: ReplicaId,
+        /// Its start.
+        start: u32,
+        /// How it ended.
+        ending: Ending,
+    },
+    /// Give back a run that was not started (since its last begin). Verdicts: `Released Fenced Done Gone`.
+    Abandon {
+        /// The run.
+        run: RunKey,
+        /// Its owner.
+        owner: ReplicaId,
+        /// Its start.
+        start: u32,
+    },
+    /// Decide a tick without running it. Verdicts: `Settled`, or `Changed` where something else was found than
+    /// expected, or `TooEarly`, or `Unregistered`.
+    Settle {
+        /// The run.
+        run: RunKey,
+        /// Who decides.
+        owner: ReplicaId,
+        /// See [`Claim::previous`].
+        previous: i64,
+        /// What must be found.
+        expect: Expect,
+        /// What is written.
+        decision: Decision,
+    },
+    /// Look at the job and one of its runs. Verdicts: `Read`, `Unregistered`.
+    Read {
+        /// The run.
+        run: RunKey,
+    },
+}
+
+/// What a settlement writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// Nobody ran it. With [`Expect::Absent`] or [`Expect::Own`].
+    Missed(MissedReason),
+    /// It is not to run. With [`Expect::Absent`] or [`Expect::Own`].
+    Skipped(SkipReason),
+    /// Its owner vanished. With [`Expect::Unchanged`] of a begun run. The run stays open.
+    Lost,
+    /// Nobody can be running it any more. With [`Expect::Unchanged`] of a lost run. Closes it and frees its slot.
+    Drained,
+}
+
+impl Step {
+    /// The job that the step is about: the unit in which stores are atomic.
+    pub fn job(&self) -> &JobName {
+        match self {
+            Self::Register(registration) => &registration.job,
+            Self::Claim(claim) => &claim.run.job,
+            Self::Begin { run, .. }
+            | Self::Renew { run, .. }
+            | Self::Complete { run, .. }
+            | Self::Abandon { run, .. }
+            | Self::Settle { run, .. }
+            | Self::Read { run } => &run.job,
+        }
+    }
+
+    /// The run that the step is about.
+    pub fn run(&self) -> Option<&RunKey> {
+        match self {
+            Self::Register(_) => None,
+            Self::Claim(claim) => Some(&claim.run),
+            Self::Begin { run, .. }
+            | Self::Renew { run, .. }
+            | Self::Complete { run, .. }
+            | Self::Abandon { run, .. }
+            | Self::Settle { run, .. }
+            | Self::Read { run } => Some(run),
+        }
+    }
+
+    /// The step's name in logs and metrics.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Register(_) => "register",
+            Self::Claim(_) => "claim",
+            Self::Begin { .. } => "begin",
+            Self::Renew { .. } => "renew",
+            Self::Complete { .. } => "complete",
+            Self::Abandon { .. } => "abandon",
+            Self::Settle { .. } => "settle",
+            Self::Read { .. } => "read",
+        }
+    }
+}
+
+/// What a store says of a step. "Somebody else has it" is a verdict; "the store broke" is an error, never one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The job is known. `fresh`: it was not before, its history starts now.
+    Registered {
+        /// Whether the record was made by this step.
+        fresh: bool,
+    },
+    /// The run is ours, and not begun (again).
+    Won,
+    /// Somebody has the run; the answer's run record says who, and how it stands.
+    Held,
+    /// The run is decided; the record says how.
+    Done,
+    /// Nobody has the run (answer to a claim that does not take).
+    Free,
+    /// The job is paused.
+    Paused,
+    /// The tick, or the moment to settle it, lies ahead of the store's clock.
+    TooEarly {
+        /// By so many milliseconds.
+        by_ms: i64,
+    },
+    /// The tick lies at or below the floor: its record may have been dropped.
+    TooOld,
+    /// The tick lies before what the store remembers.
+    Forgot,
+    /// The job is not registered.
+    Unregistered,
+    /// The attempt may start.
+    Begun,
+    /// Another run of the job has the slot: the answer lists it under `open`.
+    Busy {
+        /// Its tick.
+        occupant: Tick,
+        /// Whether it gave a sign of life after our tick (by the store's clock): then this is an overlap.
+        renewed: bool,
+    },
+    /// A later tick of the job has begun.
+    Superseded,
+    /// The run is not ours any more.
+    Fenced,
+    /// The store knows no such run.
+    Gone,
+    /// Life is noted.
+    Renewed,
+    /// The run was recorded as lost; nobody has taken it over.
+    Lost,
+    /// The end is recorded.
+    Recorded,
+    /// The end is recorded beside `lost`.
+    RecordedLate,
+    /// The run is given back.
+    Released,
+    /// The decision is written.
+    Settled,
+    /// Something else was found than expected; the answer's run record says what.
+    Changed,
+    /// Here it is.
+    Read,
+}
+
+/// A verdict, with the records as they are after the step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What became of the step.
+    pub verdict: Verdict,
+    /// The job's record; `None` when it is not registered.
+    pub job: Option<JobRecord>,
+    /// The record of the run asked about; `None` when there is none.
+    pub run: Option<RunRecord>,
+    /// The job's open runs, oldest first.
+    pub open: Vec<RunRecord>,
+}

@@ -1,0 +1,3 @@
+//! The `onecron` program.
+
+fn main() {}
