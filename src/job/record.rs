@@ -9,6 +9,8 @@ use super::Outcome;
 use super::ReplicaId;
 use super::RunKey;
 use super::Tick;
+use serde::Deserialize;
+use serde::Serialize;
 use std::fmt;
 
 /// Version of the records' form. A replica that finds a higher one than its own leaves the record alone.
@@ -174,13 +176,59 @@ impl RunRecord {
     }
 }
 
-/// One entry of a job's history, newest first in a listing.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One entry of a job's history: a decided tick. JSON in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
-    /// The run as it was when it ended.
-    pub run: RunRecord,
+    /// The tick, RFC 3339.
+    pub scheduled_for: String,
+    /// How it ended.
+    pub outcome: String,
+    /// Why it was missed or skipped; empty otherwise.
+    #[serde(default)]
+    pub reason: String,
+    /// The owner's own account, when it came after `lost`; empty otherwise.
+    #[serde(default)]
+    pub late_outcome: String,
+    /// Who ran or decided it.
+    pub owner: String,
+    /// How many starts there were.
+    pub start: u32,
+    /// Store clock at the end, milliseconds since the epoch.
+    pub ended_at: i64,
+    /// From the first start to the end, milliseconds of the owner's clock.
+    pub duration_ms: u64,
+    /// Exit code of the last attempt; empty where there is none.
+    #[serde(default)]
+    pub exit_code: String,
+    /// Signal that ended the last attempt; empty where there is none.
+    #[serde(default)]
+    pub signal: String,
+    /// In words.
+    #[serde(default)]
+    pub error: String,
     /// The last bytes of output; kept for the newest successes and failures only.
-    pub output_tail: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output_tail: String,
+}
+
+impl HistoryEntry {
+    /// The entry of a run that has just ended.
+    pub fn of(run: &RunRecord, output_tail: &str) -> Self {
+        Self {
+            scheduled_for: run.scheduled_for.to_string(),
+            outcome: text_of(run.outcome),
+            reason: run.reason.clone(),
+            late_outcome: text_of(run.late_outcome),
+            owner: run.owner.to_string(),
+            start: run.start,
+            ended_at: run.ended_at,
+            duration_ms: run.duration_ms,
+            exit_code: text_of(run.exit_code),
+            signal: text_of(run.signal),
+            error: run.error.clone(),
+            output_tail: output_tail.into(),
+        }
+    }
 }
 
 /// Field names and texts of a record, as stores keep them. A person can read them; an unknown field is left alone.

@@ -1,0 +1,529 @@
+//! What each step does to a job's records: the contract of all stores as one pure function.
+//!
+//! Read it as a state machine of a run:
+//!
+//! ```text
+//!  (none) ──claim──► claimed ──begin──► begun ──complete──► done
+//!    │                │  ▲  ▲            │ ▲ └─ begin (retry): start + 1
+//!    │                │  │  └─ claim ────┤ │
+//!  settle         abandon└─ abandoned ◄──┘ └─ renew: number + 1
+//!    │                                   │ unchanged for a lease: settle(Lost)
+//!    ▼                                   ▼
+//!   done ◄──────── settle(Drained) ──── lost ──claim (Rerun, unchanged for G + M)──► claimed
+//! ```
+//!
+//! `begin` is the fence: it demands owner and start, so a claim that was taken over can never start. `lost` keeps the
+//! run open and its slot draining until its owner says that it ended, or nobody can be running it any more.
+
+use crate::job::Answer;
+use crate::job::Claim;
+use crate::job::Decision;
+use crate::job::EARLY_TOLERANCE_MS;
+use crate::job::Ending;
+use crate::job::Expect;
+use crate::job::FORMAT;
+use crate::job::HistoryEntry;
+use crate::job::JobRecord;
+use crate::job::Outcome;
+use crate::job::Registration;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::RunRecord;
+use crate::job::RunState;
+use crate::job::STARTS_MOST;
+use crate::job::Seen;
+use crate::job::Step;
+use crate::job::Tick;
+use crate::job::Verdict;
+
+/// How many old records one step drops at most: a step's cost has a bound, and two for each one made is enough.
+pub const DROPPED_MOST: usize = 2;
+
+/// What a step needs to see, and may change, of one job.
+#[derive(Debug, Clone, Default)]
+pub struct Picture {
+    /// The job's record.
+    pub job: Option<JobRecord>,
+    /// The run that the step is about.
+    pub run: Option<RunRecord>,
+    /// The job's open runs, oldest first (with the one above, where it is open).
+    pub open: Vec<RunRecord>,
+    /// The ticks of the oldest final records, oldest first, [`DROPPED_MOST`] at most.
+    pub oldest: Vec<Tick>,
+}
+
+/// What a driver has to save after a step, beside the picture's `job` and `run`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// `job` changed.
+    pub job: bool,
+    /// `run` changed or is new.
+    pub run: bool,
+    /// Final records to drop: their ticks are at or below the new floor.
+    pub dropped: Vec<Tick>,
+    /// What to add to the history.
+    pub history: Option<History>,
+}
+
+/// A change of a job's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum History {
+    /// A tick was decided.
+    Decided(Box<HistoryEntry>),
+    /// The account of a lost run's owner came after all.
+    Late {
+        /// The tick.
+        scheduled_for: Tick,
+        /// What its owner says.
+        late_outcome: Outcome,
+    },
+}
+
+/// Applies a step at the store's time `now` (milliseconds since the epoch).
+pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) {
+    let mut changes = Changes::default();
+    let verdict = match step {
+        Step::Register(registration) => register(picture, registration, now, &mut changes),
+        _ if picture.job.is_none() => Verdict::Unregistered,
+        Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
+        Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, request), now, &mut changes),
+        Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
+        Step::Complete { owner, start, ending, .. } => complete(picture, (owner, *start), (ending, now), &mut changes),
+        Step::Abandon { owner, start, .. } => abandon(picture, (owner, *start), &mut changes),
+        Step::Settle { .. } => settle(picture, step, now, &mut changes),
+        Step::Read { .. } => Verdict::Read,
+    };
+    if changes.run {
+        list_open(picture);
+        drop_old(picture, now, &mut changes);
+    }
+    if changes.job
+        && let Some(job) = &mut picture.job
+    {
+        job.revision += 1;
+    }
+    let answer = Answer { verdict, job: picture.job.clone(), run: picture.run.clone(), open: picture.open.clone() };
+    (answer, changes)
+}
+
+fn register(picture: &mut Picture, registration: &Registration, now: i64, changes: &mut Changes) -> Verdict {
+    changes.job = true;
+    let fresh = picture.job.is_none();
+    // A new record may stand where a flushed or evicted one stood: what it may have forgotten is refused, not run.
+    let since = now + registration.skew_tolerance_ms + EARLY_TOLERANCE_MS;
+    let job = picture.job.get_or_insert_with(|| JobRecord {
+        format: FORMAT,
+        revision: 0,
+        schedule: registration.schedule.clone(),
+        zone: registration.zone.clone(),
+        spec_hash: String::new(),
+        registered_at: 0,
+        since,
+        floor: 0,
+        decided_through: since.div_euclid(1000),
+        last_begun: 0,
+        slot: None,
+        open: Vec::new(),
+        paused: None,
+        last_success: None,
+        failures: 0,
+        keep_ms: 0,
+        history: [0; 3],
+    });
+    if job.schedule != registration.schedule || job.zone != registration.zone {
+        // A changed schedule never makes misses of the past.
+        job.decided_through = job.decided_through.max(now.div_euclid(1000));
+    }
+    job.schedule.clone_from(&registration.schedule);
+    job.zone.clone_from(&registration.zone);
+    job.spec_hash.clone_from(&registration.spec_hash);
+    job.registered_at = now;
+    job.keep_ms = registration.keep_ms;
+    job.history = registration.history;
+    Verdict::Registered { fresh }
+}
+
+fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) -> Verdict {
+    let Some(job) = &mut picture.job else { return Verdict::Unregistered };
+    let tick = claim.run.scheduled_for;
+    let Some(run) = &mut picture.run else {
+        if tick.millis() > now + EARLY_TOLERANCE_MS {
+            return Verdict::TooEarly { by_ms: tick.millis() - now - EARLY_TOLERANCE_MS };
+        }
+        if tick.millis() <= job.since {
+            return Verdict::Forgot;
+        }
+        if tick.seconds() <= job.floor.max(job.decided_through) {
+            return Verdict::TooOld;
+        }
+        if job.paused.is_some() {
+            return Verdict::Paused;
+        }
+        if !claim.take {
+            return Verdict::Free;
+        }
+        picture.run = Some(new_run(claim, now));
+        advance(job, claim.previous, tick);
+        (changes.job, changes.run) = (true, true);
+        return Verdict::Won;
+    };
+    if run.state == RunState::Done {
+        return Verdict::Done;
+    }
+    if run.owner == claim.owner && run.state == RunState::Claimed {
+        return Verdict::Won;
+    }
+    if !claim.take || !may_take(run, claim.takeover.as_ref()) {
+        return Verdict::Held;
+    }
+    if tick.millis() <= job.since {
+        return Verdict::Forgot;
+    }
+    run.state = RunState::Claimed;
+    run.owner = claim.owner.clone();
+    run.number += 1;
+    run.lease_ms = claim.lease_ms;
+    run.grace_ms = claim.grace_ms;
+    run.takeover_ms = claim.takeover_ms;
+    run.spec_hash.clone_from(&claim.spec_hash);
+    run.trigger.clone_from(&claim.trigger);
+    run.claimed_at = now;
+    run.outcome = None;
+    (changes.job, changes.run) = (true, true);
+    Verdict::Won
+}
+
+/// An abandoned run is free. A claim that waits without a sign of life is, too. A begun one is not: it must have been
+/// called lost first, and its owner must have had the time to stop it; watchers wait for that before they send this.
+fn may_take(run: &RunRecord, takeover: Option<&Seen>) -> bool {
+    match run.state {
+        RunState::Abandoned => true,
+        RunState::Claimed => takeover == Some(&run.seen()),
+        RunState::Lost => run.rerun && run.start < STARTS_MOST && takeover == Some(&run.seen()),
+        RunState::Begun | RunState::Done => false,
+    }
+}
+
+fn new_run(claim: &Claim, now: i64) -> RunRecord {
+    RunRecord {
+        format: FORMAT,
+        scheduled_for: claim.run.scheduled_for,
+        state: RunState::Claimed,
+        owner: claim.owner.clone(),
+        start: 0,
+        number: 1,
+        request: String::new(),
+        lease_ms: claim.lease_ms,
+        grace_ms: claim.grace_ms,
+        takeover_ms: claim.takeover_ms,
+        exclusive: claim.exclusive,
+        rerun: claim.rerun,
+        trigger: claim.trigger.clone(),
+        spec_hash: claim.spec_hash.clone(),
+        claimed_at: now,
+        begun_at: 0,
+        renewed_at: 0,
+        ended_at: 0,
+        outcome: None,
+        reason: String::new(),
+        exit_code: None,
+        signal: None,
+        duration_ms: 0,
+        error: String::new(),
+        late_outcome: None,
+    }
+}
+
+fn begin(
+    picture: &mut Picture,
+    (owner, start, request): (&ReplicaId, u32, &str),
+    now: i64,
+    changes: &mut Changes,
+) -> Verdict {
+    let (Some(job), Some(run)) = (&mut picture.job, &mut picture.run) else { return Verdict::Gone };
+    if run.state == RunState::Done {
+        return Verdict::Done;
+    }
+    let ours = run.owner == *owner && matches!(run.state, RunState::Claimed | RunState::Begun);
+    if ours && run.state == RunState::Begun && run.start == start + 1 && run.request == request {
+        return Verdict::Begun; // the same request, sent again
+    }
+    // The fence. Without it, an owner that paused here starts a run that another replica has long taken over.
+    if !ours || run.start != start {
+        return Verdict::Fenced;
+    }
+    if run.scheduled_for.millis() <= job.since {
+        return Verdict::Forgot;
+    }
+    // Asking is a sign of life: a claim that waits for the slot is not taken over.
+    run.number += 1;
+    changes.run = true;
+    if run.start == 0 && job.last_begun > run.scheduled_for.seconds() {
+        return Verdict::Superseded;
+    }
+    if run.exclusive {
+        if let Some(occupant) = job.slot.filter(|occupant| *occupant != run.scheduled_for) {
+            let renewed = picture
+                .open
+                .iter()
+                .any(|other| other.scheduled_for == occupant && other.renewed_at >= run.scheduled_for.millis());
+            return Verdict::Busy { occupant, renewed };
+        }
+        job.slot = Some(run.scheduled_for);
+    }
+    run.state = RunState::Begun;
+    run.start += 1;
+    run.request = request.into();
+    run.begun_at = now;
+    run.renewed_at = now;
+    job.last_begun = job.last_begun.max(run.scheduled_for.seconds());
+    changes.job = true;
+    Verdict::Begun
+}
+
+/// Whether the run is that owner's at that start.
+fn is_at(run: &RunRecord, owner: &ReplicaId, start: u32) -> bool {
+    run.owner == *owner && run.start == start
+}
+
+fn renew(picture: &mut Picture, (owner, start): (&ReplicaId, u32), now: i64, changes: &mut Changes) -> Verdict {
+    let Some(run) = &mut picture.run else { return Verdict::Gone };
+    match run.state {
+        RunState::Done => Verdict::Done,
+        RunState::Lost if is_at(run, owner, start) => Verdict::Lost,
+        RunState::Claimed | RunState::Begun if is_at(run, owner, start) => {
+            run.number += 1;
+            run.renewed_at = now;
+            changes.run = true;
+            Verdict::Renewed
+        }
+        _ => Verdict::Fenced,
+    }
+}
+
+fn complete(
+    picture: &mut Picture,
+    (owner, start): (&ReplicaId, u32),
+    (ending, now): (&Ending, i64),
+    changes: &mut Changes,
+) -> Verdict {
+    let (Some(job), Some(run)) = (&mut picture.job, &mut picture.run) else { return Verdict::Gone };
+    if !is_at(run, owner, start) {
+        return Verdict::Fenced;
+    }
+    let was_lost = run.outcome == Some(Outcome::Lost);
+    match run.state {
+        RunState::Done if was_lost && run.late_outcome.is_none() => {}
+        RunState::Done if was_lost => return Verdict::RecordedLate, // sent again
+        RunState::Done => return Verdict::Recorded,                 // sent again
+        RunState::Claimed | RunState::Abandoned => return Verdict::Fenced, // nothing began that could end
+        RunState::Begun | RunState::Lost => {}
+    }
+    run.exit_code = ending.exit_code;
+    run.signal = ending.signal;
+    run.duration_ms = ending.duration_ms;
+    run.error.clone_from(&ending.error);
+    run.ended_at = now;
+    changes.run = true;
+    changes.job = true;
+    if run.state == RunState::Lost || was_lost {
+        let history = if was_lost {
+            History::Late { scheduled_for: run.scheduled_for, late_outcome: ending.outcome }
+        } else {
+            // A run that would have been started again: its owner's account makes that needless.
+            run.outcome = Some(Outcome::Lost);
+            run.late_outcome = Some(ending.outcome);
+            count(job, run.scheduled_for, Outcome::Lost);
+            decided(run, &ending.output_tail)
+        };
+        run.late_outcome = Some(ending.outcome);
+        changes.history = Some(history);
+        close(job, run);
+        return Verdict::RecordedLate;
+    }
+    run.outcome = Some(ending.outcome);
+    count(job, run.scheduled_for, ending.outcome);
+    changes.history = Some(decided(run, &ending.output_tail));
+    close(job, run);
+    Verdict::Recorded
+}
+
+fn abandon(picture: &mut Picture, (owner, start): (&ReplicaId, u32), changes: &mut Changes) -> Verdict {
+    let (Some(job), Some(run)) = (&mut picture.job, &mut picture.run) else { return Verdict::Gone };
+    match run.state {
+        RunState::Done => Verdict::Done,
+        RunState::Abandoned if is_at(run, owner, start) => Verdict::Released,
+        RunState::Claimed | RunState::Begun if is_at(run, owner, start) => {
+            run.state = RunState::Abandoned;
+            run.number += 1;
+            if job.slot == Some(run.scheduled_for) {
+                job.slot = None;
+            }
+            (changes.job, changes.run) = (true, true);
+            Verdict::Released
+        }
+        _ => Verdict::Fenced,
+    }
+}
+
+fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -> Verdict {
+    let Step::Settle { run: key, owner, previous, expect, decision } = step else { return Verdict::Changed };
+    let Some(job) = &mut picture.job else { return Verdict::Unregistered };
+    match expect {
+        Expect::Absent { after_ms } => {
+            let tick = key.scheduled_for;
+            if picture.run.is_some() || tick.seconds() <= job.decided_through {
+                let before = job.decided_through;
+                if picture.run.is_some() {
+                    advance(job, *previous, tick);
+                }
+                changes.job = job.decided_through != before;
+                return Verdict::Changed;
+            }
+            if now < tick.millis() + after_ms {
+                return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
+            }
+            picture.run = Some(settled_run(key, owner, now));
+            advance(job, *previous, tick);
+        }
+        Expect::Own(own) => {
+            let unbegun = |run: &RunRecord| run.state == RunState::Claimed && run.owner == *own;
+            if !picture.run.as_ref().is_some_and(unbegun) {
+                return Verdict::Changed;
+            }
+        }
+        Expect::Unchanged(seen) => {
+            if picture.run.as_ref().map(RunRecord::seen).as_ref() != Some(seen) {
+                return Verdict::Changed;
+            }
+        }
+    }
+    let Some(run) = &mut picture.run else { return Verdict::Changed };
+    if !decide(job, run, (*decision, now), changes) {
+        return Verdict::Changed;
+    }
+    (changes.job, changes.run) = (true, true);
+    Verdict::Settled
+}
+
+/// Writes a decision; false where it does not fit the state.
+fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, i64), changes: &mut Changes) -> bool {
+    let fits = matches!(
+        (decision, run.state),
+        (Decision::Missed(_) | Decision::Skipped(_), RunState::Claimed)
+            | (Decision::Lost, RunState::Begun)
+            | (Decision::Drained, RunState::Lost)
+    );
+    if !fits {
+        return false;
+    }
+    run.ended_at = now;
+    let undecided = run.outcome.is_none();
+    match decision {
+        Decision::Missed(reason) => {
+            run.outcome = Some(Outcome::Missed);
+            run.reason = reason.as_str().into();
+        }
+        Decision::Skipped(reason) => {
+            run.outcome = Some(Outcome::Skipped);
+            run.reason = reason.as_str().into();
+        }
+        Decision::Lost => {
+            run.state = RunState::Lost; // stays open, and its slot drains
+            if !run.rerun || run.start >= STARTS_MOST {
+                run.outcome = Some(Outcome::Lost);
+            }
+        }
+        Decision::Drained => run.outcome = Some(Outcome::Lost),
+    }
+    if undecided && let Some(outcome) = run.outcome {
+        count(job, run.scheduled_for, outcome);
+        changes.history = Some(decided(run, ""));
+    }
+    if decision != Decision::Lost {
+        close(job, run);
+    }
+    true
+}
+
+fn decided(run: &RunRecord, output_tail: &str) -> History {
+    History::Decided(Box::new(HistoryEntry::of(run, output_tail)))
+}
+
+fn settled_run(key: &RunKey, owner: &ReplicaId, now: i64) -> RunRecord {
+    RunRecord {
+        format: FORMAT,
+        scheduled_for: key.scheduled_for,
+        state: RunState::Claimed,
+        owner: owner.clone(),
+        start: 0,
+        number: 0,
+        request: String::new(),
+        lease_ms: 0,
+        grace_ms: 0,
+        takeover_ms: 0,
+        exclusive: false,
+        rerun: false,
+        trigger: String::new(),
+        spec_hash: String::new(),
+        claimed_at: 0,
+        begun_at: 0,
+        renewed_at: 0,
+        ended_at: now,
+        outcome: None,
+        reason: String::new(),
+        exit_code: None,
+        signal: None,
+        duration_ms: 0,
+        error: String::new(),
+        late_outcome: None,
+    }
+}
+
+/// The tick has a record now: if everything before it was decided, everything up to it is.
+fn advance(job: &mut JobRecord, previous: i64, tick: Tick) {
+    if job.decided_through >= previous {
+        job.decided_through = job.decided_through.max(tick.seconds());
+    }
+}
+
+fn close(job: &mut JobRecord, run: &mut RunRecord) {
+    run.state = RunState::Done;
+    if job.slot == Some(run.scheduled_for) {
+        job.slot = None;
+    }
+}
+
+fn count(job: &mut JobRecord, tick: Tick, outcome: Outcome) {
+    if outcome == Outcome::Succeeded {
+        job.last_success = job.last_success.max(Some(tick));
+        job.failures = 0;
+    } else if outcome.is_failure() {
+        job.failures += 1;
+    }
+}
+
+/// Keeps the job's list of open runs in step with the run that changed.
+fn list_open(picture: &mut Picture) {
+    let (Some(job), Some(run)) = (&mut picture.job, &picture.run) else { return };
+    picture.open.retain(|other| other.scheduled_for != run.scheduled_for);
+    if run.is_open() {
+        picture.open.push(run.clone());
+        picture.open.sort_by_key(|run| run.scheduled_for);
+    }
+    job.open = picture.open.iter().map(|run| run.scheduled_for).collect();
+}
+
+/// Drops the oldest final records, and raises the floor over them in the same step: a claim that comes later still
+/// finds them decided. Never above `decided_through`: what is not yet known to be decided must stay visible.
+fn drop_old(picture: &mut Picture, now: i64, changes: &mut Changes) {
+    let (Some(job), Some(run)) = (&mut picture.job, &picture.run) else { return };
+    for &tick in picture.oldest.iter().take(DROPPED_MOST) {
+        let old = tick.millis() + job.keep_ms <= now && tick.seconds() <= job.decided_through;
+        if old && tick != run.scheduled_for {
+            job.floor = job.floor.max(tick.seconds());
+            changes.dropped.push(tick);
+            changes.job = true;
+        }
+    }
+}
