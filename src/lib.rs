@@ -1,6 +1,7 @@
 //! onecron: a distributed cron scheduler. Every replica runs the same job table; at each tick exactly one executes.
 
 pub mod clock;
+pub mod engine;
 pub mod job;
 pub mod schedule;
 pub mod store;

@@ -1,0 +1,94 @@
+//! How the attempts of a run end, and what follows: another one, or the end of the run.
+
+use super::Engine;
+use super::Exit;
+use super::Notice;
+use super::StopCause;
+use super::agenda::millis;
+use super::runs::Phase;
+use super::runs::Run;
+use crate::clock::Boot;
+use crate::clock::Now;
+use crate::job::Ending;
+use crate::job::Outcome;
+use crate::job::RunKey;
+use std::time::Duration;
+
+impl Engine {
+    pub(super) fn run_started(&mut self, now: Now, run: &RunKey, pid: u32) {
+        let Some(ours) = self.runs.get(run) else { return };
+        let start_delay_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let facts = ours.facts(run);
+        self.notice(Notice::RunStarted { facts, start_delay_ms, pid });
+    }
+
+    pub(super) fn run_not_started(&mut self, now: Now, run: &RunKey, (too_late, error): (bool, String)) {
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if too_late {
+            return self.abandon(run);
+        }
+        let exit = Exit { code: None, signal: None, output_tail: String::new(), output_bytes: 0 };
+        let ending = ours.ending(now, Outcome::NotStarted, (exit, error));
+        self.finish(now, run, ending);
+    }
+
+    pub(super) fn run_ended(&mut self, now: Now, run: &RunKey, exit: Exit) {
+        let draining = self.drain.is_some();
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        ours.output_bytes = exit.output_bytes;
+        let failed = exit.code != Some(0);
+        let (outcome, error) = match ours.stop {
+            Some((StopCause::Timeout, ..)) => (Outcome::TimedOut, "stopped at its timeout".to_owned()),
+            Some((StopCause::Drain, ..)) => (Outcome::Interrupted, "stopped by the drain of its replica".to_owned()),
+            Some((StopCause::LeaseLost, ..)) => (Outcome::Interrupted, "stopped when its lease was lost".to_owned()),
+            None if failed => (Outcome::Failed, String::new()),
+            None => (Outcome::Succeeded, String::new()),
+        };
+        let ending = ours.ending(now, outcome, (exit, error));
+        if outcome == Outcome::Failed
+            && !draining
+            && !ours.lease_lost
+            && let Some(until) = ours.next_attempt(now)
+        {
+            ours.phase = Phase::Backoff(until, Box::new(ending.clone()));
+            let facts = ours.facts(run);
+            self.notice(Notice::RunRetried { facts, ending, next_in: until.since(now.boot) });
+            return self.look_at_run(now, run);
+        }
+        self.finish(now, run, ending);
+    }
+
+    pub(super) fn finish(&mut self, now: Now, run: &RunKey, ending: Ending) {
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        let facts = ours.facts(run);
+        let (attempts, output_bytes) = (ours.attempts, ours.output_bytes);
+        ours.phase = Phase::Completing(Box::new(ending.clone()));
+        self.notice(Notice::RunFinished { facts, ending, attempts, output_bytes });
+        self.look_at_run(now, run);
+    }
+}
+
+impl Run {
+    pub(super) fn ending(&self, now: Now, outcome: Outcome, (exit, error): (Exit, String)) -> Ending {
+        let duration = self.first_start.map_or(Duration::ZERO, |first| now.boot.since(first));
+        Ending {
+            outcome,
+            exit_code: exit.code,
+            signal: exit.signal,
+            duration_ms: millis(duration).unsigned_abs(),
+            error,
+            output_tail: exit.output_tail,
+        }
+    }
+
+    /// When the next attempt begins, where one is left and the timeout leaves time for it.
+    fn next_attempt(&self, now: Now) -> Option<Boot> {
+        let retry = self.spec.retry;
+        if self.attempts > retry.limit {
+            return None;
+        }
+        let doubled = retry.backoff.saturating_mul(1 << self.attempts.saturating_sub(1).min(20));
+        let until = now.boot + doubled.min(retry.max_backoff.max(retry.backoff));
+        self.timeout_at().is_none_or(|end| until < end).then_some(until)
+    }
+}

@@ -1,0 +1,254 @@
+//! Everything that an engine asks its daemon to do.
+
+use super::RequestId;
+use crate::clock::Boot;
+use crate::job::Ending;
+use crate::job::JobName;
+use crate::job::JobSpec;
+use crate::job::MissedReason;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::SkipReason;
+use crate::job::Step;
+use crate::job::Tick;
+use crate::job::Trigger;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a child process is started with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartOrder {
+    /// The run.
+    pub run: RunKey,
+    /// Which start of the run this is: 1, 2, …
+    pub start: u32,
+    /// The fencing token of this start.
+    pub token: u64,
+    /// Why it runs.
+    pub trigger: Trigger,
+    /// The job as it was when the run was claimed.
+    pub spec: Arc<JobSpec>,
+    /// The latest tick that succeeded.
+    pub last_success: Option<Tick>,
+    /// No spawn after this moment: the lease of the begin ends.
+    pub lease_end: Boot,
+    /// Whether the process must not outlive its lease: somebody else may start the job then.
+    pub guarded: bool,
+}
+
+/// Why a run is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCause {
+    /// Its `timeout` is over.
+    Timeout,
+    /// The daemon stops, and the drain timeout is over.
+    Drain,
+    /// Its lease is lost.
+    LeaseLost,
+}
+
+impl StopCause {
+    /// The word in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Drain => "drain",
+            Self::LeaseLost => "lease_lost",
+        }
+    }
+}
+
+/// Something to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Send the steps to the store and report as [`Event::Answered`](super::Event::Answered), within a few seconds
+    /// whatever happens.
+    Ask {
+        /// The number to report under.
+        request: RequestId,
+        /// What to send.
+        steps: Arc<Vec<Step>>,
+    },
+    /// Start a child process and report as `Started` or `NotStarted`, and later `Ended`.
+    Start(Box<StartOrder>),
+    /// The lease of a guarded run was confirmed to last until then.
+    Extend {
+        /// The run.
+        run: RunKey,
+        /// The moment.
+        lease_end: Boot,
+    },
+    /// Ask the run's process group to end (TERM).
+    Terminate {
+        /// The run.
+        run: RunKey,
+    },
+    /// End the run's process group (KILL).
+    Kill {
+        /// The run.
+        run: RunKey,
+    },
+    /// Say something to the operator.
+    Notice(Notice),
+    /// All runs are over: the daemon may end. Said once.
+    Drained {
+        /// How many runs had to be stopped.
+        stopped: u32,
+        /// How many runs ended without the store knowing how.
+        unrecorded: u32,
+    },
+}
+
+/// What every line about a run says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFacts {
+    /// The run.
+    pub run: RunKey,
+    /// Why it runs.
+    pub trigger: Trigger,
+    /// Which start of the run: 1, 2, …; before the first begin 1.
+    pub start: u32,
+}
+
+/// Something an operator may want to know. Each becomes one log line.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Notice {
+    /// A new history of a job begins.
+    JobRegistered {
+        /// The job.
+        job: JobName,
+        /// Ticks at or before this instant (milliseconds since the epoch) are not run.
+        since: i64,
+    },
+    /// The store answered for the first time, or again after an outage.
+    StoreConnected {
+        /// How long it could not be reached; `None` at the first time.
+        outage: Option<Duration>,
+    },
+    /// The store cannot be reached.
+    StoreLost {
+        /// See [`StoreFailure`](super::StoreFailure).
+        kind: &'static str,
+        /// In words.
+        detail: String,
+    },
+    /// The store's clock and ours are apart.
+    ClockSkewed {
+        /// By so many milliseconds at least; ours is ahead.
+        by_ms: i64,
+    },
+    /// The wall clock moved against the boot clock.
+    ClockJumped {
+        /// By so many milliseconds.
+        by_ms: i64,
+    },
+    /// The loop woke late.
+    TickLate {
+        /// By so many milliseconds.
+        late_ms: i64,
+    },
+    /// This replica has the run.
+    RunClaimed {
+        /// The run.
+        facts: RunFacts,
+        /// From the request to the answer.
+        took: Duration,
+    },
+    /// This replica does not run a tick.
+    RunSkipped {
+        /// The tick.
+        facts: RunFacts,
+        /// Why.
+        reason: SkipReason,
+        /// Who has it, where somebody does.
+        holder: Option<ReplicaId>,
+        /// The run that is in the way, where one is.
+        holder_run: Option<Tick>,
+    },
+    /// Nobody ran a tick; said by the replica that recorded it.
+    RunMissed {
+        /// The tick.
+        facts: RunFacts,
+        /// Why.
+        reason: MissedReason,
+        /// How long after the tick this was recorded.
+        late_ms: i64,
+    },
+    /// A child process runs.
+    RunStarted {
+        /// The run.
+        facts: RunFacts,
+        /// From the scheduled instant.
+        start_delay_ms: i64,
+        /// Its process id.
+        pid: u32,
+    },
+    /// An attempt failed and another follows.
+    RunRetried {
+        /// The run and the attempt that failed.
+        facts: RunFacts,
+        /// How it ended.
+        ending: Ending,
+        /// Until the next attempt.
+        next_in: Duration,
+    },
+    /// TERM was sent.
+    RunStopping {
+        /// The run.
+        facts: RunFacts,
+        /// Why.
+        cause: StopCause,
+    },
+    /// KILL was sent.
+    RunKilled {
+        /// The run.
+        facts: RunFacts,
+        /// Why.
+        cause: StopCause,
+        /// How long it had been asked to end.
+        grace: Duration,
+    },
+    /// A run ended.
+    RunFinished {
+        /// The run.
+        facts: RunFacts,
+        /// How.
+        ending: Ending,
+        /// Attempts of this replica.
+        attempts: u32,
+        /// All bytes of output of the last attempt.
+        output_bytes: u64,
+    },
+    /// The store has not got the end of a run.
+    RunUnrecorded {
+        /// The run.
+        facts: RunFacts,
+        /// Why not.
+        detail: String,
+    },
+    /// Another replica's run has no owner any more; said by the replica that recorded it.
+    RunLost {
+        /// The run.
+        facts: RunFacts,
+        /// Who had it.
+        holder: ReplicaId,
+        /// Whether it will be started again.
+        rerun: bool,
+    },
+    /// A run of this replica lost its lease.
+    LeaseLost {
+        /// The run.
+        facts: RunFacts,
+        /// Who has it now, where that is known.
+        holder: Option<ReplicaId>,
+        /// Since the last confirmed renewal.
+        unconfirmed_for: Duration,
+        /// Whether the run is stopped for it.
+        stops: bool,
+    },
+    /// The drain timeout is over and runs are stopped.
+    DrainExpired {
+        /// Which.
+        runs: Vec<RunKey>,
+    },
+}

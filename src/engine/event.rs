@@ -1,0 +1,75 @@
+//! Everything that can happen to a replica.
+
+use crate::job::Answer;
+use crate::job::RunKey;
+use std::time::Duration;
+
+/// Numbers the requests of one engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Why a request to the store has no answers, in words for the log and one for the machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreFailure {
+    /// `not_sent`, `maybe_applied` or `misconfigured`.
+    pub kind: &'static str,
+    /// What was being done, to what, and what was found.
+    pub detail: String,
+}
+
+/// How a child process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exit {
+    /// Exit code, where it exited.
+    pub code: Option<i32>,
+    /// Signal, where one ended it.
+    pub signal: Option<i32>,
+    /// The last bytes of output.
+    pub output_tail: String,
+    /// All bytes of output.
+    pub output_bytes: u64,
+}
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The instant that [`Engine::wake_at`](super::Engine::wake_at) named may have come; or not. Always harmless.
+    Woke,
+    /// The store answered a request, or did not.
+    Answered {
+        /// Which request.
+        request: RequestId,
+        /// One answer per step.
+        result: Result<Vec<Answer>, StoreFailure>,
+    },
+    /// A child process runs.
+    Started {
+        /// Its run.
+        run: RunKey,
+        /// Its process id.
+        pid: u32,
+    },
+    /// A child process could not be started.
+    NotStarted {
+        /// Its run.
+        run: RunKey,
+        /// The lease ended before the spawn: nothing is wrong with the job.
+        too_late: bool,
+        /// What was found.
+        error: String,
+    },
+    /// A child process ended.
+    Ended {
+        /// Its run.
+        run: RunKey,
+        /// How.
+        exit: Exit,
+    },
+    /// The daemon is asked to stop: claim nothing more, let runs finish for so long.
+    DrainAsked {
+        /// How long.
+        timeout: Duration,
+    },
+    /// The daemon is asked to stop at once.
+    StopAsked,
+}

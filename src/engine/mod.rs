@@ -1,0 +1,339 @@
+//! What one replica decides. Pure: `handle(now, event) -> effects`; no clock, socket, file, task or randomness inside,
+//! and ordered maps only, so that the same events give the same effects. That is what makes simulation possible.
+//!
+//! ```text
+//!   Woke ─► agenda.rs  due ticks ──► ticks.rs  claim ──┬─ Won ──► runs.rs  begin ─► Start ─► Ended ─► complete
+//!                                                      ├─ Held ─► RunSkipped, watches.rs  looks until it is over
+//!                                                      └─ nobody ─► owed.rs  settle, once per fleet: RunMissed
+//!   Answered ─► outbox.rs says which topic ─► the file of that topic
+//! ```
+//!
+//! Everything that may need a question to the store is a [`Topic`]; [`outbox`] makes batches of them.
+
+mod agenda;
+mod alarms;
+mod attempts;
+mod drain;
+mod effect;
+mod event;
+mod order;
+mod outbox;
+mod owed;
+mod runs;
+mod ticks;
+mod watches;
+
+#[cfg(test)]
+mod tests;
+
+pub use effect::Effect;
+pub use effect::Notice;
+pub use effect::RunFacts;
+pub use effect::StartOrder;
+pub use effect::StopCause;
+pub use event::Event;
+pub use event::Exit;
+pub use event::RequestId;
+pub use event::StoreFailure;
+pub use outbox::Topic;
+
+use crate::clock::Boot;
+use crate::clock::Now;
+use crate::job::Answer;
+use crate::job::JobName;
+use crate::job::JobRecord;
+use crate::job::JobTable;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::Step;
+use crate::job::Tick;
+use crate::job::Verdict;
+use agenda::Job;
+use alarms::Alarms;
+use chrono::DateTime;
+use chrono::Utc;
+use drain::Drain;
+use outbox::Change;
+use outbox::Outbox;
+use owed::Owed;
+use runs::Run;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use ticks::Due;
+use watches::Watch;
+
+/// A step of the wall clock against the boot clock that is more than reading them takes.
+const CLOCK_STEP_MS: i64 = 1000;
+/// A loop that wakes later than this says so.
+const LATE_MS: i64 = 1000;
+
+/// One replica's decisions. See the module.
+#[derive(Debug)]
+pub struct Engine {
+    me: ReplicaId,
+    lease: Duration,
+    skew_tolerance: Duration,
+    /// Runs at once; 0: no limit.
+    places: u32,
+    started: Now,
+    /// Wall clock minus boot clock, milliseconds, when last seen.
+    clock_offset: i64,
+    /// Nothing is settled before: the wall clock stepped.
+    settle_from: Boot,
+    /// Whether the store said that our clock is ahead.
+    skewed: bool,
+    jobs: BTreeMap<JobName, Job>,
+    agenda: BTreeSet<(Tick, JobName)>,
+    audits: BTreeSet<(i64, JobName)>,
+    ticks: BTreeMap<RunKey, Due>,
+    /// Ticks that nobody has and that this replica has no place for, in its order.
+    without_place: BTreeSet<(u64, RunKey)>,
+    runs: BTreeMap<RunKey, Run>,
+    watches: BTreeMap<RunKey, Watch>,
+    /// Claims under way that take a place when they are won.
+    taking: BTreeSet<RunKey>,
+    owed: BTreeMap<RunKey, Owed>,
+    outbox: Outbox,
+    alarms: Alarms,
+    drain: Option<Drain>,
+    /// Numbers begin requests.
+    requests: u64,
+    effects: Vec<Effect>,
+}
+
+/// When to wake the engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WakeAt {
+    /// By the wall clock, for ticks.
+    pub wall: Option<DateTime<Utc>>,
+    /// By the boot clock, for everything else.
+    pub boot: Option<Boot>,
+}
+
+impl Engine {
+    /// An engine that starts now, with a table. Its first effects come with the first event.
+    pub fn new(me: ReplicaId, table: &JobTable, now: Now) -> Self {
+        let mut engine = Self {
+            lease: table.scheduler.lock_lease,
+            skew_tolerance: table.scheduler.clock_skew_tolerance,
+            places: table.scheduler.max_concurrent_runs,
+            started: now,
+            clock_offset: offset(now),
+            settle_from: now.boot,
+            skewed: false,
+            jobs: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            audits: BTreeSet::new(),
+            ticks: BTreeMap::new(),
+            without_place: BTreeSet::new(),
+            runs: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            taking: BTreeSet::new(),
+            owed: BTreeMap::new(),
+            outbox: Outbox::new(me.clone()),
+            alarms: Alarms::default(),
+            drain: None,
+            requests: 0,
+            effects: Vec::new(),
+            me,
+        };
+        for spec in &table.jobs {
+            engine.add_job(Arc::clone(spec), now);
+        }
+        engine
+    }
+
+    /// Takes an event and says what to do. Never fails: what cannot be is ignored.
+    pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        self.watch_clock(now);
+        match event {
+            Event::Woke => {}
+            Event::Answered { request, result } => self.answered(now, request, result),
+            Event::Started { run, pid } => self.run_started(now, &run, pid),
+            Event::NotStarted { run, too_late, error } => self.run_not_started(now, &run, (too_late, error)),
+            Event::Ended { run, exit } => self.run_ended(now, &run, exit),
+            Event::DrainAsked { timeout } => self.start_drain(now, timeout),
+            Event::StopAsked => self.start_drain(now, Duration::ZERO),
+        }
+        self.look_at_agenda(now);
+        while let Some(topic) = self.alarms.take(now.boot) {
+            self.look_at(now, &topic);
+        }
+        self.continue_drain(now);
+        self.flush(now);
+        std::mem::take(&mut self.effects)
+    }
+
+    /// When there will be something to do, unless something else happens first.
+    pub fn wake_at(&self) -> WakeAt {
+        let tick = if self.drain.is_some() { None } else { self.agenda.first().map(|(tick, _)| tick.to_datetime()) };
+        let audit = if self.drain.is_some() { None } else { self.audits.first().map(|(at, _)| *at) };
+        let audit = audit.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
+        let drain = self.drain.as_ref().map(|drain| drain.next);
+        WakeAt {
+            wall: [tick, audit].into_iter().flatten().min(),
+            boot: [self.alarms.first(), self.outbox.next_try(), drain].into_iter().flatten().min(),
+        }
+    }
+
+    /// Runs that hold a place.
+    pub fn running(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether the store answered last time.
+    pub fn store_is_up(&self) -> bool {
+        self.outbox.is_up()
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.effects.push(Effect::Notice(notice));
+    }
+
+    /// After a step of the wall clock nothing is settled for a lease, and a clock that went back must not leave the
+    /// agenda waiting for instants that it had seen already.
+    fn watch_clock(&mut self, now: Now) {
+        let by_ms = offset(now) - self.clock_offset;
+        self.clock_offset = offset(now);
+        if by_ms.abs() < CLOCK_STEP_MS {
+            return;
+        }
+        self.notice(Notice::ClockJumped { by_ms });
+        self.settle_from = now.boot + self.lease;
+        if by_ms < 0 {
+            let names: Vec<JobName> = self.jobs.keys().cloned().collect();
+            for name in names {
+                self.plan(&name, now.wall.timestamp());
+            }
+        }
+    }
+
+    fn look_at(&mut self, now: Now, topic: &Topic) {
+        match topic {
+            Topic::Run(run) => self.look_at_run(now, run),
+            Topic::Tick(run) => self.look_at_tick(now, run),
+            Topic::Watch(_) | Topic::Owed(_) | Topic::Register(_) => self.outbox.want(topic.clone()),
+        }
+    }
+
+    fn answered(&mut self, now: Now, request: RequestId, result: Result<Vec<Answer>, StoreFailure>) {
+        let Some(asked) = self.outbox.answered(request) else { return };
+        let answers = match result {
+            Ok(answers) if answers.len() == asked.topics.len() => answers,
+            Ok(answers) => {
+                let detail = format!("{} answers to {} steps", answers.len(), asked.topics.len());
+                return self.store_failed(now, asked.topics, StoreFailure { kind: "maybe_applied", detail });
+            }
+            Err(failure) => return self.store_failed(now, asked.topics, failure),
+        };
+        if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
+            self.notice(Notice::StoreConnected { outage });
+            // What the store is, and what it remembers, may have changed while it was away.
+            for job in self.jobs.keys() {
+                self.outbox.want(Topic::Register(job.clone()));
+            }
+        }
+        for ((topic, step), answer) in asked.topics.into_iter().zip(asked.steps.iter()).zip(answers) {
+            if answer.verdict == (Verdict::Registered { fresh: true })
+                && let Some(job) = self.jobs.get_mut(topic.job())
+            {
+                job.revision = 0; // a new record: what an older one said is void
+            }
+            if let Some(job) = &answer.job {
+                self.learn(now, topic.job(), job);
+            }
+            if answer.verdict == Verdict::Unregistered {
+                self.outbox.want(Topic::Register(topic.job().clone()));
+            }
+            if let (Some(run), Some(job)) = (&answer.run, self.jobs.get_mut(topic.job())) {
+                job.latest_record = job.latest_record.max(run.scheduled_for.seconds());
+            }
+            match &topic {
+                Topic::Register(job) => self.job_registered(now, job, answer),
+                Topic::Tick(run) => self.claim_answered(now, run, (step, asked.sent, answer)),
+                Topic::Run(run) => self.run_answered(now, run, (step, asked.sent, answer)),
+                Topic::Watch(run) => self.watch_answered(now, run, (step, answer)),
+                Topic::Owed(run) => self.settle_answered(now, run, answer),
+            }
+        }
+    }
+
+    /// No verdict: whatever was asked is asked again.
+    fn store_failed(&mut self, now: Now, topics: Vec<Topic>, failure: StoreFailure) {
+        if self.outbox.failed(now.boot) == Change::Down {
+            self.notice(Notice::StoreLost { kind: failure.kind, detail: failure.detail });
+        }
+        for topic in topics {
+            if let Topic::Tick(run) | Topic::Watch(run) = &topic {
+                self.taking.remove(run);
+                if let Some(due) = self.ticks.get_mut(run) {
+                    due.store_failed = true;
+                }
+            }
+            self.outbox.want(topic);
+        }
+    }
+
+    /// News of a job, from any answer. An older revision says nothing new.
+    fn learn(&mut self, now: Now, name: &JobName, record: &JobRecord) {
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        if record.revision >= job.revision {
+            job.revision = record.revision;
+            job.last_success = record.last_success;
+            if job.decided_through != Some(record.decided_through) {
+                job.decided_through = Some(record.decided_through);
+                self.plan_audit(now, name);
+            }
+        }
+    }
+
+    fn flush(&mut self, now: Now) {
+        loop {
+            let topics = self.outbox.take(now.boot);
+            if topics.is_empty() {
+                return;
+            }
+            let batch: Vec<(Topic, Step)> =
+                topics.into_iter().filter_map(|topic| self.step_for(now, &topic).map(|step| (topic, step))).collect();
+            if !batch.is_empty() {
+                let effect = self.outbox.send(batch, now.boot);
+                self.effects.push(effect);
+            }
+        }
+    }
+
+    /// What has to be asked about a topic now, if anything.
+    fn step_for(&mut self, now: Now, topic: &Topic) -> Option<Step> {
+        match topic {
+            Topic::Register(job) => self.register_step(job),
+            Topic::Tick(run) => self.claim_step(now, run),
+            Topic::Run(run) => self.run_step(now, run),
+            Topic::Watch(run) => self.watch_step(now, run),
+            Topic::Owed(run) => self.settle_step(now, run),
+        }
+    }
+
+    /// How many more runs this replica may claim now.
+    fn free_places(&self) -> u32 {
+        if self.places == 0 {
+            return u32::MAX;
+        }
+        let used = u32::try_from(self.runs.len() + self.taking.len()).unwrap_or(u32::MAX);
+        self.places.saturating_sub(used)
+    }
+}
+
+impl Topic {
+    fn job(&self) -> &JobName {
+        match self {
+            Self::Register(job) => job,
+            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Owed(run) => &run.job,
+        }
+    }
+}
+
+fn offset(now: Now) -> i64 {
+    now.wall.timestamp_millis() - i64::try_from(now.boot.nanos() / 1_000_000).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,189 @@
+//! What has to be asked of the store, gathered into batches; and whether the store answers.
+//!
+//! Each thing that may need asking is a [`Topic`]; what exactly to ask is decided when a batch is made, so a topic
+//! that waits through an outage asks once, for what it needs then. One topic has at most one question under way.
+//!
+//! Invariant: while the store does not answer, one batch at a time is tried, not one request per job; what waits is
+//! bounded by the number of topics.
+
+use super::Effect;
+use super::RequestId;
+use super::order::order;
+use crate::clock::Boot;
+use crate::job::JobName;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::Step;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many steps a batch has at most.
+const BATCH_MOST: usize = 500;
+
+/// Something that may need asking. In the order of urgency: a lease first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// A run of ours.
+    Run(RunKey),
+    /// A job that the store must know.
+    Register(JobName),
+    /// A tick that is due.
+    Tick(RunKey),
+    /// An open run of another replica.
+    Watch(RunKey),
+    /// A tick that nobody ran.
+    Owed(RunKey),
+}
+
+impl Topic {
+    const fn urgency(&self) -> u8 {
+        match self {
+            Self::Run(_) => 0,
+            Self::Register(_) => 1,
+            Self::Tick(_) => 2,
+            Self::Watch(_) => 3,
+            Self::Owed(_) => 4,
+        }
+    }
+
+    /// Oldest ticks first in the audit (its chain is decided in order); else in this replica's own order, so that a
+    /// burst spreads over the fleet instead of all replicas racing for the same run.
+    fn rank(&self, me: &ReplicaId) -> u64 {
+        match self {
+            Self::Owed(run) => run.scheduled_for.seconds().unsigned_abs(),
+            Self::Run(run) | Self::Tick(run) | Self::Watch(run) => order(me, run),
+            Self::Register(_) => 0,
+        }
+    }
+}
+
+/// A batch under way.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// When it was handed over for sending.
+    pub sent: Boot,
+    /// One per step.
+    pub topics: Vec<Topic>,
+    /// What was asked.
+    pub steps: Arc<Vec<Step>>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Outbox {
+    me: ReplicaId,
+    ready: BTreeSet<(u8, u64, Topic)>,
+    busy: BTreeSet<Topic>,
+    under_way: BTreeMap<RequestId, Asked>,
+    last_request: u64,
+    down: Option<Down>,
+}
+
+/// The store does not answer.
+#[derive(Debug, Clone, Copy)]
+struct Down {
+    since: Option<Boot>,
+    failures: u32,
+    next_try: Boot,
+}
+
+/// What an answer or a failure says about the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Nothing new.
+    None,
+    /// It answered for the first time (`None`) or after so long.
+    Up(Option<Duration>),
+    /// It does not answer any more.
+    Down,
+}
+
+impl Outbox {
+    /// Nothing to ask, and no answer yet.
+    pub fn new(me: ReplicaId) -> Self {
+        let down = Some(Down { since: None, failures: 0, next_try: Boot::from_nanos(0) });
+        Self { me, ready: BTreeSet::new(), busy: BTreeSet::new(), under_way: BTreeMap::new(), last_request: 0, down }
+    }
+
+    /// Asks about a topic with the next batch, or once more when its present question is answered.
+    pub fn want(&mut self, topic: Topic) {
+        self.ready.insert((topic.urgency(), topic.rank(&self.me), topic));
+    }
+
+    /// Whether the store answered last time.
+    pub const fn is_up(&self) -> bool {
+        self.down.is_none()
+    }
+
+    /// Batches under way.
+    pub fn under_way(&self) -> impl Iterator<Item = &Asked> {
+        self.under_way.values()
+    }
+
+    /// When to try again, while the store does not answer and there is something to ask.
+    pub fn next_try(&self) -> Option<Boot> {
+        let down = self.down?;
+        (self.under_way.is_empty() && !self.ready.is_empty()).then_some(down.next_try)
+    }
+
+    /// Takes the topics of the next batch, most urgent first.
+    pub fn take(&mut self, now: Boot) -> Vec<Topic> {
+        if self.down.is_some_and(|down| !self.under_way.is_empty() || now < down.next_try) {
+            return Vec::new();
+        }
+        let free = |entry: &&(u8, u64, Topic)| !self.busy.contains(&entry.2);
+        let batch: Vec<_> = self.ready.iter().filter(free).take(BATCH_MOST).cloned().collect();
+        for entry in &batch {
+            self.ready.remove(entry);
+        }
+        batch.into_iter().map(|(_, _, topic)| topic).collect()
+    }
+
+    /// Notes a batch as under way and makes its effect.
+    pub fn send(&mut self, batch: Vec<(Topic, Step)>, now: Boot) -> Effect {
+        self.last_request += 1;
+        let request = RequestId(self.last_request);
+        let (topics, steps): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+        let steps = Arc::new(steps);
+        self.busy.extend(topics.iter().cloned());
+        self.under_way.insert(request, Asked { sent: now, topics, steps: Arc::clone(&steps) });
+        Effect::Ask { request, steps }
+    }
+
+    /// Takes a batch that was answered, or failed. An unknown number was answered before.
+    pub fn answered(&mut self, request: RequestId) -> Option<Asked> {
+        let asked = self.under_way.remove(&request)?;
+        for topic in &asked.topics {
+            self.busy.remove(topic);
+        }
+        Some(asked)
+    }
+
+    /// The store answered.
+    pub fn succeeded(&mut self, now: Boot) -> Change {
+        match self.down.take() {
+            None => Change::None,
+            Some(down) => Change::Up(down.since.map(|since| now.since(since))),
+        }
+    }
+
+    /// The store did not answer. The next try waits 0.1 s, then twice as long up to a second, with a part that differs
+    /// from replica to replica.
+    pub fn failed(&mut self, now: Boot) -> Change {
+        let (change, failures, since) = match self.down {
+            None => (Change::Down, 0, now),
+            Some(down) => (
+                if down.since.is_none() { Change::Down } else { Change::None },
+                down.failures + 1,
+                down.since.unwrap_or(now),
+            ),
+        };
+        let step = 100 << failures.min(4);
+        let spread = order(&self.me, &failures) % (step / 2);
+        let wait = Duration::from_millis(step.min(1000) + spread);
+        self.down = Some(Down { since: Some(since), failures, next_try: now + wait });
+        change
+    }
+}

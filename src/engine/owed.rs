@@ -1,0 +1,76 @@
+//! Ticks that nobody ran: settled once per fleet, after their starting deadline.
+
+use super::Engine;
+use super::Notice;
+use super::RunFacts;
+use super::Topic;
+use super::agenda::millis;
+use crate::clock::Now;
+use crate::job::Answer;
+use crate::job::Decision;
+use crate::job::Expect;
+use crate::job::MissedReason;
+use crate::job::RunKey;
+use crate::job::Step;
+use crate::job::Trigger;
+use crate::job::Verdict;
+use std::time::Duration;
+
+/// A tick to settle.
+#[derive(Debug)]
+pub struct Owed {
+    /// See [`Claim::previous`](crate::job::Claim::previous).
+    pub previous: i64,
+    /// The starting deadline.
+    pub after: Duration,
+    /// What to write, if nobody has decided it.
+    pub reason: MissedReason,
+}
+
+impl Engine {
+    pub(super) fn owe(&mut self, now: Now, run: RunKey, owed: Owed) {
+        self.owed.insert(run.clone(), owed);
+        if now.boot < self.settle_from {
+            self.alarms.set(Topic::Owed(run), self.settle_from);
+        } else {
+            self.outbox.want(Topic::Owed(run));
+        }
+    }
+
+    pub(super) fn settle_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
+        let owed = self.owed.get(run)?;
+        if now.boot < self.settle_from {
+            self.alarms.set(Topic::Owed(run.clone()), self.settle_from);
+            return None;
+        }
+        Some(Step::Settle {
+            run: run.clone(),
+            owner: self.me.clone(),
+            previous: owed.previous,
+            expect: Expect::Absent { after_ms: millis(owed.after) },
+            decision: Decision::Missed(owed.reason),
+        })
+    }
+
+    pub(super) fn settle_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        match answer.verdict {
+            Verdict::TooEarly { by_ms } => {
+                let wait = Duration::from_millis(by_ms.unsigned_abs() + 50);
+                return self.alarms.set(Topic::Owed(run.clone()), now.boot + wait);
+            }
+            Verdict::Unregistered => return self.outbox.want(Topic::Owed(run.clone())),
+            _ => {}
+        }
+        let Some(owed) = self.owed.remove(run) else { return };
+        self.alarms.clear(&Topic::Owed(run.clone()));
+        match (answer.verdict, answer.run) {
+            (Verdict::Settled, _) => {
+                let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
+                let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+                self.notice(Notice::RunMissed { facts, reason: owed.reason, late_ms });
+            }
+            (_, Some(record)) => self.watch(now, run.clone(), record),
+            _ => {}
+        }
+    }
+}

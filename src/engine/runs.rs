@@ -1,0 +1,528 @@
+//! Runs of this replica, from the won claim to the recorded end.
+//!
+//! ```text
+//!   Beginning ──Begun──► Running ──Ended──► Completing ──► (gone)
+//!    │  ▲ waits for        │  failed, retry left
+//!    │  │ the slot         ▼
+//!    │  └─────────────── Backoff
+//!    ├─ overlap, superseded, late ─► Settling ─► (gone)
+//!    └─ drain, or the begin came too late ─► Abandoning ─► (gone)
+//! ```
+//!
+//! Invariant: a process is started only after its begin was confirmed, and only while the lease counted from the first
+//! sending of that begin lasts. A deadline counted from the reply would be later than the watchers' one.
+
+use super::Effect;
+use super::Engine;
+use super::Notice;
+use super::RunFacts;
+use super::StartOrder;
+use super::StopCause;
+use super::Topic;
+use crate::clock::Boot;
+use crate::clock::Now;
+use crate::job::Answer;
+use crate::job::Decision;
+use crate::job::Ending;
+use crate::job::Expect;
+use crate::job::JobSpec;
+use crate::job::MissedReason;
+use crate::job::Request;
+use crate::job::RunKey;
+use crate::job::SkipReason;
+use crate::job::Step;
+use crate::job::Tick;
+use crate::job::Trigger;
+use crate::job::Verdict;
+use crate::job::fencing_token;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a begin that found the slot taken is tried again at first; then twice as long each time.
+const SLOT_WAIT_FIRST: Duration = Duration::from_millis(100);
+/// And at most.
+const SLOT_WAIT_MOST: Duration = Duration::from_secs(1);
+
+/// Where a run of ours stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    /// A begin is to be confirmed.
+    Beginning {
+        /// Tells a resent begin from another.
+        request: Request,
+        /// When it was first sent.
+        first_sent: Option<Boot>,
+        /// Not again before.
+        not_before: Boot,
+    },
+    /// The process runs, or is being started.
+    Running,
+    /// An attempt failed so; the next begins then.
+    Backoff(Boot, Box<Ending>),
+    /// It is to be given back.
+    Abandoning,
+    /// It is to be recorded as not run.
+    Settling(Decision),
+    /// Its end is to be recorded.
+    Completing(Box<Ending>),
+}
+
+/// A run of ours.
+#[derive(Debug)]
+pub struct Run {
+    /// The job as it was at the claim.
+    pub spec: Arc<JobSpec>,
+    /// Why it runs.
+    pub trigger: Trigger,
+    /// Begins so far.
+    pub start: u32,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Until when it must begin for the first time; `None`: it began before.
+    pub deadline: Option<Boot>,
+    /// The lease counts from here: when the last confirmed begin or renewal was sent.
+    pub confirmed: Boot,
+    /// When to renew.
+    pub renew_at: Boot,
+    /// The lease was lost: said, and acted on.
+    pub lease_lost: bool,
+    /// The first start here.
+    pub first_start: Option<Boot>,
+    /// Starts here.
+    pub attempts: u32,
+    /// Why it is being stopped, and when it will be killed.
+    pub stop: Option<(StopCause, Boot, Duration)>,
+    /// KILL was sent.
+    pub killed: bool,
+    /// Waits for the slot so far, and the occupant's number when first seen there.
+    pub waits: u32,
+    /// The run in the way and its renewal number, when first seen.
+    pub occupant: Option<(Tick, u64)>,
+    /// Output of the last attempt.
+    pub output_bytes: u64,
+    /// How the last attempt failed, while the next one begins.
+    pub last_failure: Option<Box<Ending>>,
+}
+
+impl Run {
+    /// A run whose claim was won, with so many begins behind it.
+    pub fn claimed(spec: &Arc<JobSpec>, trigger: Trigger, (start, deadline): (u32, Option<Boot>)) -> Self {
+        Self {
+            spec: Arc::clone(spec),
+            trigger,
+            start,
+            phase: Phase::Abandoning,
+            deadline,
+            confirmed: Boot::from_nanos(0),
+            renew_at: Boot::from_nanos(0),
+            lease_lost: false,
+            first_start: None,
+            attempts: 0,
+            stop: None,
+            killed: false,
+            waits: 0,
+            occupant: None,
+            output_bytes: 0,
+            last_failure: None,
+        }
+    }
+
+    /// Whether it keeps other runs of its job from beginning.
+    pub fn holds_slot(&self) -> bool {
+        self.spec.is_exclusive() && matches!(self.phase, Phase::Running | Phase::Backoff(..))
+    }
+
+    /// What lines about it say.
+    pub(super) fn facts(&self, run: &RunKey) -> RunFacts {
+        RunFacts { run: run.clone(), trigger: self.trigger, start: self.start.max(1) }
+    }
+
+    /// When its `timeout` is over.
+    pub(super) fn timeout_at(&self) -> Option<Boot> {
+        Some(self.first_start? + self.spec.timeout?)
+    }
+}
+
+impl Engine {
+    /// Takes on a run whose claim was won.
+    pub(super) fn own(&mut self, now: Now, run: RunKey, mut ours: Run) {
+        ours.phase = self.beginning(now);
+        self.watches.remove(&run);
+        self.alarms.clear(&Topic::Watch(run.clone()));
+        self.runs.insert(run.clone(), ours);
+        if self.drain.is_some() {
+            self.abandon(&run);
+        } else {
+            self.look_at_run(now, &run);
+        }
+    }
+
+    fn beginning(&mut self, now: Now) -> Phase {
+        self.requests += 1;
+        Phase::Beginning { request: self.requests.to_string(), first_sent: None, not_before: now.boot }
+    }
+
+    pub(super) fn abandon(&mut self, run: &RunKey) {
+        self.turn(run, Phase::Abandoning);
+    }
+
+    pub(super) fn settle_own(&mut self, run: &RunKey, decision: Decision) {
+        self.turn(run, Phase::Settling(decision));
+    }
+
+    fn turn(&mut self, run: &RunKey, phase: Phase) {
+        if let Some(ours) = self.runs.get_mut(run) {
+            ours.phase = phase;
+            self.outbox.want(Topic::Run(run.clone()));
+        }
+    }
+
+    /// Does what is due for a run, and sets when to look again.
+    pub(super) fn look_at_run(&mut self, now: Now, run: &RunKey) {
+        let Some(ours) = self.runs.get(run) else { return };
+        let topic = Topic::Run(run.clone());
+        match &ours.phase {
+            Phase::Beginning { not_before, first_sent, .. } => {
+                // A begin that was sent in time and not answered is asked again, however late: it may be in force.
+                let over = first_sent.is_none() && ours.deadline.is_some_and(|deadline| now.boot >= deadline);
+                if over {
+                    return self.begin_too_late(run);
+                }
+                if now.boot >= *not_before {
+                    self.outbox.want(topic.clone());
+                }
+                let next = [Some((*not_before).max(now.boot)), ours.deadline].into_iter().flatten();
+                if let Some(at) = next.filter(|at| *at > now.boot).min() {
+                    self.alarms.set(topic, at);
+                }
+            }
+            Phase::Running | Phase::Backoff(..) => self.look_at_begun_run(now, run),
+            Phase::Abandoning | Phase::Settling(_) | Phase::Completing(_) => self.outbox.want(topic),
+        }
+    }
+
+    /// The starting deadline passed between claim and begin.
+    fn begin_too_late(&mut self, run: &RunKey) {
+        let Some(ours) = self.runs.get(run) else { return };
+        let facts = ours.facts(run);
+        if let Some((occupant, _)) = ours.occupant {
+            self.skipped(facts, SkipReason::Overlap, None, Some(occupant));
+            return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
+        }
+        let (skipped, missed) = if self.outbox.is_up() {
+            (SkipReason::Late, MissedReason::Late)
+        } else {
+            (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
+        };
+        self.skipped(facts, skipped, None, None);
+        self.settle_own(run, Decision::Missed(missed));
+    }
+
+    fn look_at_begun_run(&mut self, now: Now, run: &RunKey) {
+        let lease = self.lease;
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if let Phase::Backoff(until, ending) = &ours.phase
+            && now.boot >= *until
+        {
+            ours.last_failure = Some(ending.clone());
+            let phase = self.beginning(now);
+            return self.turn_and_look(now, run, phase);
+        }
+        if now.boot >= ours.renew_at && !ours.lease_lost {
+            self.outbox.want(Topic::Run(run.clone()));
+        }
+        if now.boot >= ours.confirmed + lease && !ours.lease_lost {
+            self.lose_lease(now, run, (None, false));
+        }
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if ours.stop.is_none() && ours.phase == Phase::Running && ours.timeout_at().is_some_and(|at| now.boot >= at) {
+            let grace = ours.spec.termination_grace_period;
+            self.stop(now, run, (StopCause::Timeout, grace));
+        }
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if let Some((cause, kill_at, grace)) = ours.stop
+            && now.boot >= kill_at
+            && !ours.killed
+        {
+            ours.killed = true;
+            let facts = ours.facts(run);
+            self.effects.push(Effect::Kill { run: run.clone() });
+            self.notice(Notice::RunKilled { facts, cause, grace });
+        }
+        let Some(ours) = self.runs.get(run) else { return };
+        let mut next = vec![];
+        if !ours.lease_lost {
+            next.push(ours.renew_at);
+            next.push(ours.confirmed + lease);
+        }
+        match ours.stop {
+            None => next.extend(ours.timeout_at()),
+            Some((_, kill_at, _)) if !ours.killed => next.push(kill_at),
+            Some(_) => {}
+        }
+        if let Phase::Backoff(until, _) = &ours.phase {
+            next.push(*until);
+        }
+        if let Some(at) = next.into_iter().filter(|at| *at > now.boot).min() {
+            self.alarms.set(Topic::Run(run.clone()), at);
+        }
+    }
+
+    fn turn_and_look(&mut self, now: Now, run: &RunKey, phase: Phase) {
+        if let Some(ours) = self.runs.get_mut(run) {
+            ours.phase = phase;
+            self.look_at_run(now, run);
+        }
+    }
+
+    /// Asks a run to end; harmless where it has been asked already.
+    pub(super) fn stop(&mut self, now: Now, run: &RunKey, (cause, grace): (StopCause, Duration)) {
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if ours.stop.is_some() {
+            return;
+        }
+        ours.stop = Some((cause, now.boot + grace, grace));
+        let facts = ours.facts(run);
+        self.effects.push(Effect::Terminate { run: run.clone() });
+        self.notice(Notice::RunStopping { facts, cause });
+        self.alarms.set(Topic::Run(run.clone()), now.boot + grace);
+    }
+
+    /// The lease is over, or the store says that the run is not ours any more.
+    fn lose_lease(&mut self, now: Now, run: &RunKey, (answer, taken): (Option<&Answer>, bool)) {
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        let first = !std::mem::replace(&mut ours.lease_lost, true);
+        let stops = taken || ours.spec.stops_when_lease_is_lost();
+        let (running, grace) = (ours.phase == Phase::Running, ours.spec.lease_loss_grace());
+        if first {
+            let facts = ours.facts(run);
+            let unconfirmed_for = now.boot.since(ours.confirmed);
+            let holder = answer.and_then(|answer| answer.run.as_ref()).map(|record| record.owner.clone());
+            let holder = holder.filter(|holder| *holder != self.me);
+            self.notice(Notice::LeaseLost { facts, holder, unconfirmed_for, stops });
+        }
+        if stops && running {
+            self.stop(now, run, (StopCause::LeaseLost, grace));
+        } else if !running {
+            match self.runs.get(run).map(|ours| &ours.phase) {
+                // No next attempt without a lease. How the last one ended is known, and recorded.
+                Some(Phase::Backoff(_, ending)) if !taken => {
+                    let ending = (**ending).clone();
+                    self.finish(now, run, ending);
+                }
+                _ => self.let_go(now, run, answer),
+            }
+        }
+    }
+
+    /// A run that is not ours any more.
+    fn let_go(&mut self, now: Now, run: &RunKey, answer: Option<&Answer>) {
+        self.drop_run(now, run);
+        if let Some(answer) = answer {
+            if let Some(record) = answer.run.clone() {
+                self.watch(now, run.clone(), record);
+            }
+        } else {
+            // Unknown: the next registration or claim answer lists it, if it is open.
+            self.outbox.want(Topic::Register(run.job.clone()));
+        }
+    }
+
+    fn drop_run(&mut self, now: Now, run: &RunKey) {
+        self.runs.remove(run);
+        self.alarms.clear(&Topic::Run(run.clone()));
+        self.fill_places(now);
+    }
+
+    pub(super) fn run_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
+        let owner = self.me.clone();
+        let lease = self.lease;
+        let ours = self.runs.get_mut(run)?;
+        let (start, run) = (ours.start, run.clone());
+        match &mut ours.phase {
+            Phase::Beginning { request, first_sent, not_before } => {
+                if now.boot < *not_before {
+                    return None;
+                }
+                first_sent.get_or_insert(now.boot);
+                Some(Step::Begin { run, owner, start, request: request.clone() })
+            }
+            Phase::Running | Phase::Backoff(..) => {
+                if now.boot < ours.renew_at {
+                    return None;
+                }
+                ours.renew_at = now.boot + lease / 3;
+                Some(Step::Renew { run, owner, start })
+            }
+            Phase::Abandoning => Some(Step::Abandon { run, owner, start }),
+            Phase::Settling(decision) => {
+                let expect = Expect::Own(owner.clone());
+                Some(Step::Settle { run, owner, previous: i64::MAX, expect, decision: *decision })
+            }
+            Phase::Completing(ending) => Some(Step::Complete { run, owner, start, ending: (**ending).clone() }),
+        }
+    }
+
+    pub(super) fn run_answered(&mut self, now: Now, run: &RunKey, (step, sent, answer): (&Step, Boot, Answer)) {
+        if !self.runs.contains_key(run) {
+            return;
+        }
+        match step {
+            Step::Begin { .. } => self.begin_answered(now, run, answer),
+            Step::Renew { .. } => self.renew_answered(now, run, (sent, answer)),
+            Step::Complete { .. } => self.complete_answered(now, run, &answer),
+            Step::Abandon { .. } => self.let_go(now, run, Some(&answer)),
+            Step::Settle { decision, .. } => {
+                if answer.verdict == Verdict::Unregistered {
+                    return self.outbox.want(Topic::Run(run.clone()));
+                }
+                if let (Verdict::Settled, Decision::Missed(reason)) = (answer.verdict, decision)
+                    && let Some(ours) = self.runs.get(run)
+                {
+                    let facts = ours.facts(run);
+                    let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+                    self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+                }
+                self.drop_run(now, run);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let Some(ours) = self.runs.get(run) else { return };
+        let Phase::Beginning { first_sent, .. } = &ours.phase else {
+            // A drain came first: the begin that was under way must be taken back with its own start.
+            if answer.verdict == Verdict::Begun
+                && let Some(ours) = self.runs.get_mut(run)
+            {
+                ours.start += 1;
+                self.outbox.want(Topic::Run(run.clone()));
+            }
+            return;
+        };
+        let first_sent = first_sent.unwrap_or(now.boot);
+        let facts = ours.facts(run);
+        let retry = ours.start > 0;
+        match answer.verdict {
+            Verdict::Begun => self.begun(now, run, first_sent),
+            Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
+            Verdict::Superseded => {
+                self.skipped(facts, SkipReason::Superseded, None, None);
+                self.settle_own(run, Decision::Skipped(SkipReason::Superseded));
+            }
+            Verdict::Forgot => {
+                self.skipped(facts, SkipReason::StoreForgot, None, None);
+                self.settle_own(run, Decision::Missed(MissedReason::StoreForgot));
+            }
+            Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
+            _ if retry => self.lose_lease(now, run, (Some(&answer), true)),
+            _ => {
+                let holder = answer.run.as_ref().map(|record| record.owner.clone());
+                self.skipped(facts, SkipReason::ClaimedByOther, holder, None);
+                self.let_go(now, run, Some(&answer));
+            }
+        }
+    }
+
+    fn begun(&mut self, now: Now, run: &RunKey, first_sent: Boot) {
+        let lease = self.lease;
+        let Some(last_success) = self.jobs.get(&run.job).map(|job| job.last_success) else { return };
+        let draining = self.drain.is_some();
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        ours.start += 1;
+        if draining || now.boot >= first_sent + lease {
+            return self.abandon(run);
+        }
+        ours.phase = Phase::Running;
+        ours.deadline = None;
+        ours.attempts += 1;
+        ours.confirmed = first_sent;
+        ours.renew_at = first_sent + lease / 3;
+        ours.lease_lost = false;
+        ours.first_start.get_or_insert(now.boot);
+        let order = StartOrder {
+            run: run.clone(),
+            start: ours.start,
+            token: fencing_token(run.scheduled_for, ours.start),
+            trigger: ours.trigger,
+            spec: Arc::clone(&ours.spec),
+            last_success,
+            lease_end: first_sent + lease,
+            guarded: ours.spec.stops_when_lease_is_lost(),
+        };
+        self.effects.push(Effect::Start(Box::new(order)));
+        self.look_at_run(now, run);
+    }
+
+    /// Another run of the job has the slot. It counts as an overlap when that run gave a sign of life after our tick;
+    /// an owner that died must not turn the next tick into a skip.
+    fn slot_busy(&mut self, now: Now, run: &RunKey, (occupant, renewed, answer): (Tick, bool, &Answer)) {
+        let alive_here = self.runs.get(&RunKey::new(run.job.clone(), occupant)).is_some_and(Run::holds_slot);
+        let record = answer.open.iter().find(|other| other.scheduled_for == occupant);
+        let number = record.map_or(0, |record| record.number);
+        let holder = record.map(|record| record.owner.clone());
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        let seen = *ours.occupant.get_or_insert((occupant, number));
+        let moved = seen.0 == occupant && seen.1 != number;
+        if renewed || moved || alive_here {
+            let facts = ours.facts(run);
+            self.skipped(facts, SkipReason::Overlap, holder, Some(occupant));
+            return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
+        }
+        ours.occupant = Some((occupant, number));
+        ours.waits += 1;
+        let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST);
+        if let Phase::Beginning { not_before, first_sent, request } = &mut ours.phase {
+            *not_before = now.boot + wait;
+            // The next one is a new request: this one was answered.
+            *first_sent = None;
+            self.requests += 1;
+            *request = self.requests.to_string();
+        }
+        if let Some(record) = record.cloned() {
+            let other = RunKey::new(run.job.clone(), occupant);
+            self.watch(now, other, record);
+        }
+        self.look_at_run(now, run);
+    }
+
+    fn renew_answered(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
+        let lease = self.lease;
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if !matches!(ours.phase, Phase::Running | Phase::Backoff(..)) {
+            return self.look_at_run(now, run);
+        }
+        match answer.verdict {
+            Verdict::Renewed => {
+                ours.confirmed = ours.confirmed.max(sent);
+                let lease_end = ours.confirmed + lease;
+                if ours.stop.is_none_or(|(cause, ..)| cause != StopCause::LeaseLost) {
+                    ours.lease_lost = false;
+                }
+                self.effects.push(Effect::Extend { run: run.clone(), lease_end });
+            }
+            Verdict::Lost => self.lose_lease(now, run, (Some(&answer), false)),
+            Verdict::Fenced | Verdict::Done | Verdict::Gone => self.lose_lease(now, run, (Some(&answer), true)),
+            _ => {}
+        }
+        self.look_at_run(now, run);
+    }
+
+    fn complete_answered(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let Some(ours) = self.runs.get(run) else { return };
+        match answer.verdict {
+            Verdict::Recorded | Verdict::RecordedLate => {}
+            Verdict::Unregistered => return self.outbox.want(Topic::Run(run.clone())),
+            _ => {
+                let facts = ours.facts(run);
+                let detail = match &answer.run {
+                    Some(record) => format!("the run is {} by {}", record.state.as_str(), record.owner),
+                    None => "the store knows no such run".to_owned(),
+                };
+                self.notice(Notice::RunUnrecorded { facts, detail });
+            }
+        }
+        self.drop_run(now, run);
+    }
+}

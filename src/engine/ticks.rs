@@ -1,0 +1,308 @@
+//! Ticks that are due and not yet decided here: claim, or learn who has it, until the starting deadline.
+
+use super::Engine;
+use super::Notice;
+use super::RunFacts;
+use super::Topic;
+use super::agenda::millis;
+use super::order::order;
+use super::owed::Owed;
+use super::runs::Run;
+use crate::clock::Boot;
+use crate::clock::Now;
+use crate::job::Answer;
+use crate::job::Claim;
+use crate::job::Decision;
+use crate::job::JobSpec;
+use crate::job::MissedReason;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::RunState;
+use crate::job::SkipReason;
+use crate::job::Step;
+use crate::job::Tick;
+use crate::job::Trigger;
+use crate::job::Verdict;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A tick less late than this is on time. Above, it is a late one, of which only the newest of a job is run.
+const ON_TIME: Duration = Duration::from_secs(5);
+/// How long a busy replica holds back at most, so that an idle one is first.
+const HOLD_BACK_MOST: Duration = Duration::from_millis(50);
+/// How often a replica without a place looks whether somebody has a tick.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+/// A tick that is due.
+#[derive(Debug)]
+pub struct Due {
+    /// The job as it was when the tick came.
+    pub spec: Arc<JobSpec>,
+    /// See [`Claim::previous`].
+    pub previous: i64,
+    /// How late it may start.
+    pub window: Duration,
+    /// The end of that.
+    pub deadline: Boot,
+    /// No claim before.
+    pub not_before: Boot,
+    /// Why it would run.
+    pub trigger: Trigger,
+    /// A newer late tick of the job is run instead.
+    pub passed_over: bool,
+    /// The last try found no store.
+    pub store_failed: bool,
+}
+
+impl Engine {
+    /// A tick's instant has come.
+    pub(super) fn tick_due(&mut self, now: Now, run: RunKey, previous: i64) {
+        let Some(job) = self.jobs.get(&run.job) else { return };
+        let spec = Arc::clone(&job.spec);
+        let window = job.starting_deadline(run.scheduled_for);
+        let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let late = Duration::from_millis(u64::try_from(late_ms).unwrap_or(0));
+        let trigger = if late > ON_TIME { Trigger::CatchUp } else { Trigger::Schedule };
+        if trigger == Trigger::CatchUp {
+            self.pass_over_older(&run);
+        }
+        self.show_life(now, &run);
+        let due = Due {
+            spec,
+            previous,
+            window,
+            deadline: now.boot + window.saturating_sub(late),
+            not_before: now.boot + self.hold_back(),
+            trigger,
+            passed_over: false,
+            store_failed: false,
+        };
+        self.ticks.insert(run.clone(), due);
+        self.look_at_tick(now, &run);
+    }
+
+    /// After an outage only the newest late tick of a job runs; the older ones end as missed.
+    fn pass_over_older(&mut self, run: &RunKey) {
+        let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
+        for (run, due) in self.ticks.range_mut(older..run.clone()) {
+            due.passed_over |= due.trigger == Trigger::CatchUp && !self.taking.contains(run);
+        }
+    }
+
+    /// A tick of a job whose slot is held by a run of ours is due: whoever wins it must see that we live, or it would
+    /// wait for our next renewal before it calls this an overlap.
+    fn show_life(&mut self, now: Now, run: &RunKey) {
+        let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
+        let held: Vec<RunKey> = self
+            .runs
+            .range_mut(older..run.clone())
+            .filter(|(_, ours)| ours.holds_slot())
+            .map(|(key, ours)| {
+                ours.renew_at = now.boot;
+                key.clone()
+            })
+            .collect();
+        for key in held {
+            self.outbox.want(Topic::Run(key));
+        }
+    }
+
+    fn hold_back(&self) -> Duration {
+        let used = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        if self.places == 0 || used == 0 {
+            return Duration::ZERO;
+        }
+        HOLD_BACK_MOST * used.min(self.places) / self.places
+    }
+
+    pub(super) fn look_at_tick(&mut self, now: Now, run: &RunKey) {
+        let Some(due) = self.ticks.get(run) else { return };
+        if now.boot >= due.deadline {
+            return self.give_up(now, run);
+        }
+        let topic = Topic::Tick(run.clone());
+        if now.boot < due.not_before {
+            let at = due.not_before.min(due.deadline);
+            return self.alarms.set(topic, at);
+        }
+        self.alarms.set(topic.clone(), due.deadline);
+        let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
+        if registered && !due.passed_over {
+            self.outbox.want(topic);
+        }
+    }
+
+    pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
+        let take = self.free_places() > 0;
+        let due = self.ticks.get_mut(run)?;
+        if now.boot < due.not_before || now.boot >= due.deadline || due.passed_over {
+            return None;
+        }
+        due.store_failed = false;
+        let (spec, previous, trigger, window) = (Arc::clone(&due.spec), due.previous, due.trigger, due.window);
+        self.without_place.remove(&(order(&self.me, run), run.clone()));
+        if take {
+            self.taking.insert(run.clone());
+        }
+        Some(Step::Claim(Claim { take, ..self.claim_of(run, &spec, (previous, trigger, window)) }))
+    }
+
+    /// A claim of a run under a definition.
+    pub(super) fn claim_of(
+        &self,
+        run: &RunKey,
+        spec: &JobSpec,
+        (previous, trigger, window): (i64, Trigger, Duration),
+    ) -> Claim {
+        Claim {
+            run: run.clone(),
+            owner: self.me.clone(),
+            previous,
+            take: true,
+            takeover: None,
+            lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
+            grace_ms: spec.lease_loss_grace().as_millis().try_into().unwrap_or(u64::MAX),
+            takeover_ms: millis((window / 4).min(Duration::from_secs(5))).unsigned_abs(),
+            exclusive: spec.is_exclusive(),
+            rerun: spec.lost_run_policy == crate::job::LostRunPolicy::Rerun,
+            trigger: trigger.as_str().into(),
+            spec_hash: spec.spec_hash.clone(),
+        }
+    }
+
+    pub(super) fn claim_answered(&mut self, now: Now, run: &RunKey, (_, sent, answer): (&Step, Boot, Answer)) {
+        self.taking.remove(run);
+        let Some(due) = self.ticks.get_mut(run) else {
+            // Given up meanwhile, and yet it is ours: it must not stay claimed.
+            if answer.verdict == Verdict::Won {
+                self.release_late_win(now, run, &answer);
+            }
+            return;
+        };
+        match answer.verdict {
+            Verdict::Won => self.won(now, run, (sent, answer)),
+            Verdict::Held | Verdict::Done => self.somebody_has_it(now, run, answer),
+            Verdict::TooEarly { by_ms } => {
+                let wait = Duration::from_millis(by_ms.unsigned_abs());
+                due.not_before = now.boot + wait;
+                // Our clock is ahead, so the deadline by our clock was, too.
+                due.deadline = due.deadline.max(due.not_before + due.window);
+                if wait > self.skew_tolerance && !std::mem::replace(&mut self.skewed, true) {
+                    self.notice(Notice::ClockSkewed { by_ms });
+                }
+                self.look_at_tick(now, run);
+            }
+            Verdict::Free => {
+                due.not_before = now.boot + LOOK_AGAIN;
+                self.without_place.insert((order(&self.me, run), run.clone()));
+                self.look_at_tick(now, run);
+            }
+            Verdict::Unregistered => {
+                if let Some(job) = self.jobs.get_mut(&run.job) {
+                    job.registered = false;
+                }
+            }
+            Verdict::TooOld => self.skip(run, SkipReason::Late),
+            Verdict::Forgot => self.skip(run, SkipReason::StoreForgot),
+            Verdict::Paused => self.skip(run, SkipReason::Paused),
+            _ => {}
+        }
+    }
+
+    fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
+        let Some(due) = self.remove_tick(run) else { return };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
+        let start = answer.run.map_or(0, |record| record.start);
+        self.own(now, run.clone(), Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline))));
+    }
+
+    fn release_late_win(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let Some(job) = self.jobs.get(&run.job) else { return };
+        let start = answer.run.as_ref().map_or(0, |record| record.start);
+        let ours = Run::claimed(&job.spec, Trigger::Schedule, (start, Some(now.boot)));
+        self.own(now, run.clone(), ours);
+        if self.drain.is_some() {
+            self.abandon(run);
+        } else {
+            self.settle_own(run, Decision::Missed(MissedReason::Late));
+        }
+    }
+
+    fn somebody_has_it(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let Some(record) = answer.run else { return };
+        if record.state == RunState::Abandoned {
+            // Given back: whoever looks next may have it.
+            if let Some(due) = self.ticks.get_mut(run) {
+                due.not_before = now.boot + LOOK_AGAIN;
+                self.look_at_tick(now, run);
+            }
+            return;
+        }
+        let Some(due) = self.remove_tick(run) else { return };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let holder = Some(record.owner.clone());
+        self.skipped(facts, SkipReason::ClaimedByOther, holder, None);
+        self.watch(now, run.clone(), record);
+    }
+
+    /// The starting deadline has come and this replica does not know that anybody has the tick.
+    fn give_up(&mut self, now: Now, run: &RunKey) {
+        let Some(due) = self.remove_tick(run) else { return };
+        let known_free = self.without_place.remove(&(order(&self.me, run), run.clone()));
+        let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
+        let (skipped, missed) = if due.passed_over {
+            (SkipReason::CatchUp, MissedReason::CatchUp)
+        } else if due.store_failed || !registered || !self.outbox.is_up() {
+            (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
+        } else if known_free {
+            (SkipReason::Saturated, MissedReason::Saturated)
+        } else {
+            (SkipReason::Late, MissedReason::Late)
+        };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        self.skipped(facts, skipped, None, None);
+        self.owe(now, run.clone(), Owed { previous: due.previous, after: due.window, reason: missed });
+    }
+
+    fn skip(&mut self, run: &RunKey, reason: SkipReason) {
+        let Some(due) = self.remove_tick(run) else { return };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        self.skipped(facts, reason, None, None);
+    }
+
+    pub(super) fn skipped(
+        &mut self,
+        facts: RunFacts,
+        reason: SkipReason,
+        holder: Option<ReplicaId>,
+        holder_run: Option<Tick>,
+    ) {
+        self.notice(Notice::RunSkipped { facts, reason, holder, holder_run });
+    }
+
+    pub(super) fn remove_tick(&mut self, run: &RunKey) -> Option<Due> {
+        self.alarms.clear(&Topic::Tick(run.clone()));
+        self.ticks.remove(run)
+    }
+
+    /// A place is free: the ticks that waited for one, in this replica's order.
+    pub(super) fn fill_places(&mut self, now: Now) {
+        let free = self.free_places();
+        let next: Vec<RunKey> =
+            self.without_place.iter().take(free.try_into().unwrap_or(usize::MAX)).map(|(_, run)| run.clone()).collect();
+        for run in next {
+            if let Some(due) = self.ticks.get_mut(&run) {
+                due.not_before = now.boot;
+                self.outbox.want(Topic::Tick(run));
+            } else {
+                self.without_place.remove(&(order(&self.me, &run), run));
+            }
+        }
+        let waiting: Vec<RunKey> =
+            self.watches.iter().filter(|(_, w)| w.waits_for_place).map(|(k, _)| k.clone()).collect();
+        for run in waiting {
+            self.outbox.want(Topic::Watch(run));
+        }
+    }
+}

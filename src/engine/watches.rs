@@ -1,0 +1,201 @@
+//! Open runs of other replicas: leases are judged here, by observers, and not by stores.
+//!
+//! A watcher that sees the same owner, start, state and number for as long as the state allows, on its own boot clock
+//! and counted from the receipt of the first such answer, acts by compare-and-set on all four. So store clocks,
+//! fail-overs to servers with other clocks and expiring keys play no part.
+
+use super::Engine;
+use super::Notice;
+use super::RunFacts;
+use super::Topic;
+use super::order::order;
+use super::runs::Run;
+use crate::clock::Boot;
+use crate::clock::Now;
+use crate::job::Answer;
+use crate::job::Claim;
+use crate::job::Decision;
+use crate::job::Expect;
+use crate::job::MissedReason;
+use crate::job::RunKey;
+use crate::job::RunRecord;
+use crate::job::RunState;
+use crate::job::STARTS_MOST;
+use crate::job::Step;
+use crate::job::Trigger;
+use crate::job::Verdict;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An open run of another replica.
+#[derive(Debug)]
+pub struct Watch {
+    /// As last read.
+    pub record: RunRecord,
+    /// When it was first seen so.
+    pub since: Boot,
+    /// It could be taken, but there is no place.
+    pub waits_for_place: bool,
+}
+
+/// M of the design: 1 s + 2 % of the lease + the grace.
+pub(super) fn margin(lease: Duration, grace: Duration) -> Duration {
+    Duration::from_secs(1) + lease / 50 + grace
+}
+
+impl Watch {
+    /// How long the run must stay unchanged before something may be done about it.
+    fn window(&self) -> Duration {
+        let lease = Duration::from_millis(self.record.lease_ms);
+        let grace = Duration::from_millis(self.record.grace_ms);
+        match self.record.state {
+            RunState::Claimed => Duration::from_millis(self.record.takeover_ms),
+            RunState::Begun => lease,
+            RunState::Lost => grace + margin(lease, grace),
+            RunState::Abandoned | RunState::Done => Duration::ZERO,
+        }
+    }
+
+    /// How often to read it meanwhile: a change that is seen late is a death that is noticed late.
+    fn poll(&self) -> Duration {
+        match self.record.state {
+            RunState::Begun => Duration::from_millis(self.record.lease_ms / 4),
+            _ => self.window(),
+        }
+    }
+}
+
+impl Engine {
+    /// Watches a run that somebody else has, until it is over.
+    pub(super) fn watch(&mut self, now: Now, run: RunKey, record: RunRecord) {
+        if !record.is_open() || self.runs.contains_key(&run) || self.ticks.contains_key(&run) || self.drain.is_some() {
+            return;
+        }
+        if let Some(watch) = self.watches.get_mut(&run) {
+            if watch.record.seen() != record.seen() {
+                watch.since = now.boot;
+            }
+            watch.record = record;
+        } else {
+            let watch = Watch { record, since: now.boot, waits_for_place: false };
+            self.watches.insert(run.clone(), watch);
+        }
+        self.set_watch_alarm(now, &run);
+    }
+
+    fn set_watch_alarm(&mut self, now: Now, run: &RunKey) {
+        let Some(watch) = self.watches.get(run) else { return };
+        let spread = Duration::from_millis(order(&self.me, run) % 50);
+        let ripe = watch.since + watch.window();
+        let at =
+            if ripe <= now.boot { now.boot + Duration::from_millis(500) } else { ripe.min(now.boot + watch.poll()) };
+        self.alarms.set(Topic::Watch(run.clone()), at + spread);
+    }
+
+    pub(super) fn watch_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
+        let free = self.free_places() > 0;
+        let job = self.jobs.get(&run.job);
+        let watch = self.watches.get_mut(run)?;
+        watch.waits_for_place = false;
+        let read = Step::Read { run: run.clone() };
+        let unchanged_for = now.boot.since(watch.since);
+        if unchanged_for < watch.window() {
+            return Some(read);
+        }
+        let settle = |decision, record: &RunRecord| Step::Settle {
+            run: run.clone(),
+            owner: self.me.clone(),
+            previous: i64::MAX,
+            expect: Expect::Unchanged(record.seen()),
+            decision,
+        };
+        match watch.record.state {
+            RunState::Begun => return Some(settle(Decision::Lost, &watch.record)),
+            RunState::Lost if !watch.record.rerun || watch.record.start >= STARTS_MOST => {
+                return Some(settle(Decision::Drained, &watch.record));
+            }
+            RunState::Done => return Some(read),
+            RunState::Claimed | RunState::Abandoned | RunState::Lost => {}
+        }
+        let Some(job) = job.filter(|job| job.registered) else { return Some(read) };
+        let window = job.starting_deadline(run.scheduled_for);
+        let late = now.wall.timestamp_millis() - run.scheduled_for.millis() > super::agenda::millis(window);
+        let over = late && watch.record.start == 0;
+        if !free && !over {
+            watch.waits_for_place = true;
+            return Some(read);
+        }
+        self.taking.insert(run.clone());
+        let (spec, takeover) = (Arc::clone(&job.spec), Some(watch.record.seen()));
+        let trigger = self.trigger_of_takeover(run);
+        let claim = self.claim_of(run, &spec, (i64::MAX, trigger, window));
+        Some(Step::Claim(Claim { takeover, ..claim }))
+    }
+
+    fn trigger_of_takeover(&self, run: &RunKey) -> Trigger {
+        let Some(watch) = self.watches.get(run) else { return Trigger::Schedule };
+        if watch.record.start > 0 {
+            Trigger::Rerun
+        } else {
+            Trigger::parse(&watch.record.trigger).unwrap_or(Trigger::Schedule)
+        }
+    }
+
+    pub(super) fn watch_answered(&mut self, now: Now, run: &RunKey, (step, answer): (&Step, Answer)) {
+        self.taking.remove(run);
+        if !self.watches.contains_key(run) {
+            if answer.verdict == Verdict::Won && self.drain.is_some() {
+                self.own_taken_over(now, run, &answer);
+                self.abandon(run);
+            }
+            return;
+        }
+        match (answer.verdict, step) {
+            (Verdict::Won, _) => return self.own_taken_over(now, run, &answer),
+            (Verdict::Settled, Step::Settle { decision: Decision::Lost, .. }) => {
+                if let Some(watch) = self.watches.get(run) {
+                    let record = &watch.record;
+                    let trigger = Trigger::parse(&record.trigger).unwrap_or(Trigger::Schedule);
+                    let facts = RunFacts { run: run.clone(), trigger, start: record.start };
+                    let rerun = record.rerun && record.start < STARTS_MOST;
+                    let holder = record.owner.clone();
+                    self.notice(Notice::RunLost { facts, holder, rerun });
+                }
+            }
+            _ => {}
+        }
+        match answer.run {
+            // Ours: the reply to our takeover was lost.
+            Some(record) if record.owner == self.me && record.state == RunState::Claimed => {
+                self.own_taken_over(now, run, &Answer { run: Some(record), ..answer });
+            }
+            Some(record) if record.is_open() => self.watch(now, run.clone(), record),
+            _ if answer.verdict == Verdict::Unregistered => self.set_watch_alarm(now, run),
+            _ => self.unwatch(run),
+        }
+    }
+
+    fn own_taken_over(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let trigger = self.trigger_of_takeover(run);
+        let Some(job) = self.jobs.get(&run.job) else { return self.unwatch(run) };
+        let start = answer.run.as_ref().map_or(0, |record| record.start);
+        let window = job.starting_deadline(run.scheduled_for);
+        let late = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let left = window.saturating_sub(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
+        // A rerun is judged by its starts, not by the starting deadline.
+        let deadline = (start == 0).then_some(now.boot + left);
+        let ours = Run::claimed(&job.spec, trigger, (start, deadline));
+        self.unwatch(run);
+        let facts = RunFacts { run: run.clone(), trigger, start: start + 1 };
+        self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
+        self.own(now, run.clone(), ours);
+        if start == 0 && left.is_zero() {
+            self.settle_own(run, Decision::Missed(MissedReason::NoReplica));
+        }
+    }
+
+    pub(super) fn unwatch(&mut self, run: &RunKey) {
+        self.watches.remove(run);
+        self.alarms.clear(&Topic::Watch(run.clone()));
+    }
+}

@@ -1,0 +1,146 @@
+//! What must hold in every world.
+
+use super::world::CALM;
+use super::world::EPOCH;
+use super::world::Micros;
+use super::world::SECOND;
+use super::world::World;
+use onecron::engine::Notice;
+use onecron::job::*;
+use std::collections::BTreeMap;
+
+pub fn all(world: &World) -> Result<(), String> {
+    starts(world)?;
+    overlaps(world)?;
+    tokens(world)?;
+    outcomes(world)?;
+    lines(world)
+}
+
+/// At most once under `Report`; each start number once; at most three under `Rerun`.
+fn starts(world: &World) -> Result<(), String> {
+    let mut seen = BTreeMap::new();
+    for child in &world.children {
+        let retries = child.spec.retry.limit;
+        let starts: &mut Vec<u32> = seen.entry(child.run.clone()).or_default();
+        if starts.contains(&child.start) {
+            return Err(format!("{} start {} was started twice", child.run, child.start));
+        }
+        starts.push(child.start);
+        let most = if child.rerun { 3 } else { 1 + retries as usize };
+        if starts.len() > most {
+            return Err(format!("{} was started twice or more: {starts:?}", child.run));
+        }
+    }
+    Ok(())
+}
+
+/// Runs of a job that must not overlap are never at once; nor are two starts of one run.
+fn overlaps(world: &World) -> Result<(), String> {
+    let mut last: BTreeMap<JobName, (RunKey, Micros)> = BTreeMap::new();
+    let mut children: Vec<_> = world.children.iter().collect();
+    children.sort_by_key(|child| child.began);
+    for child in children.iter().filter(|child| child.exclusive || child.rerun) {
+        let end = child.ended.unwrap_or(Micros::MAX);
+        if let Some((other, until)) = last.get(&child.run.job)
+            && child.began < *until
+            && (child.exclusive || *other == child.run)
+        {
+            return Err(format!("{} began at {} while {other} ran until {until}", child.run, child.began));
+        }
+        last.insert(child.run.job.clone(), (child.run.clone(), end));
+    }
+    Ok(())
+}
+
+/// Tokens of a job that must not overlap never fall.
+fn tokens(world: &World) -> Result<(), String> {
+    let mut last: BTreeMap<&JobName, u64> = BTreeMap::new();
+    let mut children: Vec<_> = world.children.iter().collect();
+    children.sort_by_key(|child| child.began);
+    for child in children.iter().filter(|child| child.exclusive) {
+        let token = last.entry(&child.run.job).or_default();
+        if child.token <= *token {
+            return Err(format!("{} began with token {} after {token}", child.run, child.token));
+        }
+        *token = child.token;
+    }
+    Ok(())
+}
+
+/// Each tick between the beginning of its history and the calm has exactly one final record, and a start where it
+/// says so.
+fn outcomes(world: &World) -> Result<(), String> {
+    for spec in &world.table.jobs {
+        let job = world.records.job(&spec.name).ok_or(format!("{} was never registered", spec.name))?;
+        let mut tick = Tick::from_seconds(job.since.div_euclid(1000));
+        let until = Tick::from_seconds(EPOCH + (CALM / SECOND) as i64);
+        loop {
+            tick = Tick::from_datetime(spec.schedule.after(tick.to_datetime()).unwrap());
+            if tick > until {
+                break;
+            }
+            let run = RunKey::new(spec.name.clone(), tick);
+            let record = world.records.runs(&spec.name).find(|record| record.scheduled_for == tick);
+            let Some(record) = record else { return Err(format!("{run} has no record: {job:?}")) };
+            let Some(outcome) = record.outcome.filter(|_| record.state == RunState::Done) else {
+                return Err(format!("{run} is open at the end: {record:?}"));
+            };
+            let starts = world.children.iter().filter(|child| child.run == run).count();
+            let ran = matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
+            if ran && starts == 0 {
+                return Err(format!("{run} is {outcome} and never started"));
+            }
+            if matches!(outcome, Outcome::Missed | Outcome::Skipped) && starts > 0 {
+                return Err(format!("{run} is {outcome} ({}) and was started", record.reason));
+            }
+        }
+        if job.decided_through < until.seconds() - 40 {
+            return Err(format!("{}: decided only through {}", spec.name, Tick::from_seconds(job.decided_through)));
+        }
+    }
+    Ok(())
+}
+
+/// A replica that was up over a tick and its starting deadline says of it that it has it, or one time why not.
+fn lines(world: &World) -> Result<(), String> {
+    let mut said: BTreeMap<(usize, u32, &RunKey), (u32, u32)> = BTreeMap::new();
+    let mut lost: BTreeMap<(&RunKey, u32), u32> = BTreeMap::new();
+    let mut missed: BTreeMap<&RunKey, u32> = BTreeMap::new();
+    for line in &world.lines {
+        match &line.notice {
+            Notice::RunSkipped { facts, .. } => {
+                said.entry((line.replica, line.incarnation, &facts.run)).or_default().0 += 1;
+            }
+            Notice::RunClaimed { facts, .. } => {
+                said.entry((line.replica, line.incarnation, &facts.run)).or_default().1 += 1;
+            }
+            Notice::RunLost { facts, .. } => *lost.entry((&facts.run, facts.start)).or_default() += 1,
+            Notice::RunMissed { facts, .. } => *missed.entry(&facts.run).or_default() += 1,
+            _ => {}
+        }
+    }
+    if let Some(((run, start), count)) = lost.iter().find(|(_, count)| **count > 1) {
+        return Err(format!("{run} start {start} was reported lost {count} times"));
+    }
+    if let Some((run, count)) = missed.iter().find(|(_, count)| **count > 1) {
+        return Err(format!("{run} was reported missed {count} times"));
+    }
+    for (replica, incarnation, from, to) in &world.lives {
+        for spec in &world.table.jobs {
+            let mut tick = Tick::from_seconds(EPOCH + (*from / SECOND) as i64 + 3);
+            loop {
+                tick = Tick::from_datetime(spec.schedule.after(tick.to_datetime()).unwrap());
+                if tick.seconds() + 40 > EPOCH + (*to / SECOND) as i64 {
+                    break;
+                }
+                let run = RunKey::new(spec.name.clone(), tick);
+                let (skipped, claimed) = said.get(&(*replica, *incarnation, &run)).copied().unwrap_or_default();
+                if skipped + claimed == 0 {
+                    return Err(format!("r{replica}-{incarnation} said nothing of {run}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
