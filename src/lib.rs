@@ -3,3 +3,4 @@
 pub mod clock;
 pub mod job;
 pub mod schedule;
+pub mod secret;
