@@ -4,3 +4,4 @@ pub mod clock;
 pub mod job;
 pub mod schedule;
 pub mod secret;
+pub mod telemetry;
