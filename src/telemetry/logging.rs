@@ -355,17 +355,27 @@ mod tests {
     #[test]
     fn the_level_and_the_catalogue_decide_what_is_shown() {
         let pipe = Pipe::default();
-        let (guard, dispatch) = log_to(&pipe, LogLevel::Warn, QUEUE_BYTES);
+        let (guard, dispatch) = log_to(&pipe, LogLevel::Error, QUEUE_BYTES);
         say(&dispatch, || {
-            events::store_recovered(Duration::from_millis(1));
             events::tick_late(Duration::from_millis(2000));
+            events::daemon_panicked("scheduler", "overflow");
             tracing::error!("said by another crate");
             events::log_dropped(1, 0);
         });
         drop(guard);
-        let expected = ["WARN tick_late late_ms=2000", "WARN log_dropped output_lines=1 other_lines=0"];
-        assert!(lines(&pipe).iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{:?}", lines(&pipe));
-        assert_eq!(lines(&pipe).len(), 2);
+        let [panicked, dropped] = &lines(&pipe)[..] else { panic!("{:?}", lines(&pipe)) };
+        assert!(panicked.starts_with("ERROR daemon_panicked task=scheduler error=overflow"), "{panicked}");
+        assert!(dropped.starts_with("WARN log_dropped output_lines=1 other_lines=0"), "{dropped}");
+    }
+
+    #[test]
+    fn a_line_is_written_when_it_is_said() {
+        let pipe = Pipe::default();
+        let (_guard, dispatch) = log_to(&pipe, LogLevel::Info, QUEUE_BYTES);
+        for ms in 1..=50 {
+            say(&dispatch, || events::store_recovered(Duration::from_millis(ms)));
+            pipe.wait(|state| state.got.contains(&format!("outage_ms={ms}\n")));
+        }
     }
 
     #[test]
