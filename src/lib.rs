@@ -5,3 +5,5 @@ pub mod engine;
 pub mod job;
 pub mod schedule;
 pub mod store;
+pub mod secret;
+pub mod telemetry;

@@ -1,0 +1,484 @@
+//! The catalogue: one function per event, and no other place in the program logs.
+//!
+//! Names, levels and fields are what operators search, alert and build pages on: they are listed in
+//! `docs/log-events.md`, a test compares that list with this file, and a change needs a line in the changelog.
+//! The function's name is the event's; messages are constant, and what varies is a field.
+//!
+//! Levels: *error*, somebody must act; *warn*, unexpected but went on; *info*, the life of runs, tables and the
+//! daemon, skips included; *debug*, for developers.
+
+use crate::job::Ending;
+use crate::job::JobName;
+use crate::job::LostRunPolicy;
+use crate::job::MissedReason;
+use crate::job::Outcome;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::SkipReason;
+use crate::job::Trigger;
+use crate::secret::without_password;
+use chrono::DateTime;
+use chrono::SecondsFormat;
+use chrono::Utc;
+use std::time::Duration;
+
+/// The event whose lines are dropped first.
+pub(super) const RUN_OUTPUT: &str = "run_output";
+/// The event that is shown at any level.
+pub(super) const LOG_DROPPED: &str = "log_dropped";
+
+/// What every event of a run carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunFields {
+    /// The run.
+    pub run: RunKey,
+    /// Why it is run.
+    pub trigger: Trigger,
+    /// The attempt that this is about, from 1.
+    pub attempt: u32,
+    /// The fencing token, once the run is claimed.
+    pub token: Option<u64>,
+}
+
+/// Raises an event; its name is a literal, because it is what operators search.
+macro_rules! event {
+    ($level:ident, $name:expr, $message:literal $(, $($field:tt)*)?) => {
+        tracing::event!(name: $name, tracing::Level::$level, message = $message $(, $($field)*)?)
+    };
+}
+
+/// Raises an event of a run.
+macro_rules! run_event {
+    ($level:ident, $name:expr, $run:expr, $message:literal $(, $($field:tt)*)?) => {
+        event!(
+            $level, $name, $message,
+            job = $run.run.job.as_str(),
+            run_id = %$run.run,
+            scheduled_for = %$run.run.scheduled_for,
+            trigger = $run.trigger.as_str(),
+            attempt = $run.attempt,
+            token = $run.token
+            $(, $($field)*)?
+        )
+    };
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Millis, true)
+}
+
+/// The words of `jobs.yaml`.
+const fn policy_word(policy: LostRunPolicy) -> &'static str {
+    match policy {
+        LostRunPolicy::Report => "Report",
+        LostRunPolicy::Rerun => "Rerun",
+    }
+}
+
+/// What a daemon starts with.
+#[derive(Debug, Clone, Copy)]
+pub struct DaemonStarted<'a> {
+    /// Its process id.
+    pub pid: u32,
+    /// The jobs file.
+    pub config: &'a str,
+    /// The store's URL; user and password are hidden here once more.
+    pub store: &'a str,
+    /// The namespace of its records.
+    pub namespace: &'a str,
+}
+
+/// The settings are read.
+pub fn daemon_started(started: DaemonStarted<'_>) {
+    let store = without_password(started.store);
+    event!(
+        INFO,
+        "daemon_started",
+        "daemon started",
+        pid = started.pid,
+        config = started.config,
+        store = store,
+        namespace = started.namespace
+    );
+}
+
+/// The table is loaded and the store answered: from now on ticks are claimed.
+pub fn daemon_ready() {
+    event!(INFO, "daemon_ready", "daemon ready");
+}
+
+/// The first signal to stop came: no tick is claimed any more.
+pub fn daemon_draining(signal: &str, running: usize, drain_timeout: Duration) {
+    let drain_timeout_seconds = drain_timeout.as_secs_f64();
+    event!(
+        INFO,
+        "daemon_draining",
+        "no more runs are claimed, the running ones may finish",
+        signal,
+        running,
+        drain_timeout_seconds
+    );
+}
+
+/// All runs ended in time.
+pub fn daemon_drained(waited: Duration, finished: usize) {
+    event!(INFO, "daemon_drained", "all runs have ended", waited_ms = millis(waited), finished);
+}
+
+/// The drain took too long: these runs are stopped.
+pub fn drain_expired(runs: &[RunKey]) {
+    let run_ids = runs.iter().map(RunKey::to_string).collect::<Vec<_>>().join(",");
+    event!(
+        ERROR,
+        "drain_expired",
+        "the drain timeout is over, the running jobs are stopped",
+        running = runs.len(),
+        run_ids
+    );
+}
+
+/// The last line.
+pub fn daemon_stopped(exit_code: u8, uptime: Duration) {
+    event!(INFO, "daemon_stopped", "daemon stopped", exit_code, uptime_seconds = uptime.as_secs());
+}
+
+/// A task of the daemon panicked.
+pub fn daemon_panicked(task: &str, error: &str) {
+    event!(ERROR, "daemon_panicked", "a part of the daemon panicked: this is a bug", task, error);
+}
+
+/// A table that was loaded.
+#[derive(Debug, Clone, Copy)]
+pub struct TableLoaded<'a> {
+    /// Hash of its content and of the zone data.
+    pub revision: &'a str,
+    /// Version of the zone data.
+    pub zone_data: &'a str,
+    /// How many jobs it has.
+    pub jobs: usize,
+    /// Where it came from.
+    pub file: &'a str,
+}
+
+/// The jobs file is read and right.
+pub fn table_loaded(table: TableLoaded<'_>) {
+    event!(
+        INFO,
+        "table_loaded",
+        "table loaded",
+        revision = table.revision,
+        zone_data = table.zone_data,
+        jobs = table.jobs,
+        file = table.file
+    );
+}
+
+/// Something in the jobs file is allowed and probably not meant.
+pub fn table_warning(code: &str, path: &str, detail: &str) {
+    event!(WARN, "table_warning", "the jobs file has a doubtful place", code, path, detail);
+}
+
+/// A job is known to the store for the first time, or again after the store forgot it.
+pub fn job_registered(job: &JobName, since: DateTime<Utc>) {
+    event!(
+        INFO,
+        "job_registered",
+        "the job's history starts: earlier ticks are not run",
+        job = job.as_str(),
+        since = instant(since)
+    );
+}
+
+/// The store answered for the first time, or again after a loss.
+pub fn store_connected(store: &str, latency: Duration, server_version: Option<&str>) {
+    let store = without_password(store);
+    event!(INFO, "store_connected", "store connected", store, latency_ms = millis(latency), server_version);
+}
+
+/// The store does not answer. `kind`: connect, timeout, auth, readonly, oom, tls.
+pub fn store_lost(kind: &str, error: &str) {
+    event!(ERROR, "store_lost", "the store cannot be used: due ticks wait until their starting deadlines", kind, error);
+}
+
+/// The store answers again.
+pub fn store_recovered(outage: Duration) {
+    event!(INFO, "store_recovered", "store recovered", outage_ms = millis(outage));
+}
+
+/// A setting of the store weakens what onecron promises.
+pub fn store_unsafe(check: &str, found: &str, wanted: &str) {
+    event!(WARN, "store_unsafe", "a setting of the store weakens the promise", check, found, wanted);
+}
+
+/// This machine's clock and the store's are further apart than tolerated. Positive: ours is ahead.
+pub fn clock_skewed(offset_ms: i64, tolerance: Duration) {
+    event!(
+        WARN,
+        "clock_skewed",
+        "this machine's clock differs from the store's",
+        offset_ms,
+        tolerance_ms = millis(tolerance)
+    );
+}
+
+/// The clocks agree again.
+pub fn clock_in_order(offset_ms: i64, tolerance: Duration) {
+    event!(
+        INFO,
+        "clock_in_order",
+        "this machine's clock agrees with the store's again",
+        offset_ms,
+        tolerance_ms = millis(tolerance)
+    );
+}
+
+/// The wall clock stepped against the boot clock, or the machine slept. Positive: forward.
+pub fn clock_jumped(by_ms: i64) {
+    event!(WARN, "clock_jumped", "the wall clock stepped", by_ms);
+}
+
+/// The scheduler woke more than a second late.
+pub fn tick_late(late: Duration) {
+    event!(WARN, "tick_late", "the scheduler woke late", late_ms = millis(late));
+}
+
+/// This replica has the run.
+pub fn run_claimed(run: &RunFields, claim: Duration) {
+    run_event!(DEBUG, "run_claimed", run, "run claimed", claim_ms = millis(claim));
+}
+
+/// Why a due tick is not run by this replica.
+#[derive(Debug, Clone, Copy)]
+pub struct RunSkipped<'a> {
+    /// The reason.
+    pub reason: SkipReason,
+    /// Who has the run, or the run that is in its way.
+    pub holder: Option<&'a ReplicaId>,
+    /// The run that is in its way.
+    pub holder_run: Option<&'a RunKey>,
+    /// How old the holder's claim or run is.
+    pub age: Option<Duration>,
+}
+
+/// This replica does not run a due tick. A lost race is normal life; an unreachable store is not.
+pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
+    let reason = skipped.reason.as_str();
+    let holder = skipped.holder.map(ReplicaId::as_str);
+    let holder_run_id = skipped.holder_run.map(RunKey::to_string);
+    let age_seconds = skipped.age.map(|age| age.as_secs_f64());
+    match skipped.reason {
+        SkipReason::ClaimedByOther => {
+            run_event!(
+                INFO,
+                "run_skipped",
+                run,
+                "another replica runs this",
+                reason,
+                holder,
+                holder_run_id,
+                age_seconds
+            );
+        }
+        SkipReason::StoreUnavailable => {
+            run_event!(
+                ERROR,
+                "run_skipped",
+                run,
+                "the store could not be asked in time",
+                reason,
+                holder,
+                holder_run_id,
+                age_seconds
+            );
+        }
+        _ => {
+            run_event!(
+                INFO,
+                "run_skipped",
+                run,
+                "this replica does not run this",
+                reason,
+                holder,
+                holder_run_id,
+                age_seconds
+            );
+        }
+    }
+}
+
+/// Nobody started the run before its deadline. Said once per fleet, by the replica that recorded it.
+pub fn run_missed(run: &RunFields, reason: MissedReason, late: Duration) {
+    let late_seconds = late.as_secs_f64();
+    run_event!(WARN, "run_missed", run, "nobody started this run in time", reason = reason.as_str(), late_seconds);
+}
+
+/// The process of an attempt is there.
+pub fn run_started(run: &RunFields, start_delay: Duration, pid: u32) {
+    run_event!(INFO, "run_started", run, "run started", start_delay_ms = millis(start_delay), pid);
+}
+
+/// One line of output.
+#[derive(Debug, Clone, Copy)]
+pub struct RunOutput<'a> {
+    /// `stdout` or `stderr`.
+    pub stream: &'static str,
+    /// The line without its end.
+    pub line: &'a str,
+    /// Whether it was cut.
+    pub truncated: bool,
+}
+
+/// The job wrote a line.
+pub fn run_output(run: &RunFields, output: RunOutput<'_>) {
+    run_event!(
+        INFO,
+        RUN_OUTPUT,
+        run,
+        "run output",
+        stream = output.stream,
+        line = output.line,
+        truncated = output.truncated
+    );
+}
+
+/// How an attempt failed that is followed by another.
+#[derive(Debug, Clone, Copy)]
+pub struct RunRetried<'a> {
+    /// Its exit code, where it exited.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, where one did.
+    pub signal: Option<i32>,
+    /// Why it could not be started or was stopped, where that needs saying.
+    pub error: Option<&'a str>,
+    /// How long until the next one.
+    pub next_attempt: Duration,
+}
+
+/// An attempt failed and another will follow.
+pub fn run_retried(run: &RunFields, retried: RunRetried<'_>) {
+    let RunRetried { exit_code, signal, error, next_attempt } = retried;
+    let next_attempt_ms = millis(next_attempt);
+    run_event!(
+        WARN,
+        "run_retried",
+        run,
+        "the attempt failed, another will follow",
+        exit_code,
+        signal,
+        error,
+        next_attempt_ms
+    );
+}
+
+/// TERM was sent. `cause`: `timeout`, `drain`, `lease_lost`.
+pub fn run_stopping(run: &RunFields, cause: &'static str) {
+    run_event!(WARN, "run_stopping", run, "the run is asked to stop", cause);
+}
+
+/// KILL was sent after the grace period.
+pub fn run_killed(run: &RunFields, cause: &'static str, grace: Duration) {
+    run_event!(
+        WARN,
+        "run_killed",
+        run,
+        "the run did not stop in time and is killed",
+        cause,
+        grace_seconds = grace.as_secs_f64()
+    );
+}
+
+/// How a run ended on this replica.
+#[derive(Debug, Clone, Copy)]
+pub struct RunFinished<'a> {
+    /// As it is recorded.
+    pub ending: &'a Ending,
+    /// How many attempts it took.
+    pub attempts: u32,
+    /// How much it wrote.
+    pub output_bytes: u64,
+}
+
+/// A run of this replica ended.
+pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
+    let RunFinished { ending, attempts, output_bytes } = finished;
+    let Ending { outcome, exit_code, signal, duration_ms, .. } = *ending;
+    let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
+    if outcome == Outcome::Succeeded {
+        let outcome = outcome.as_str();
+        run_event!(
+            INFO,
+            "run_finished",
+            run,
+            "run finished",
+            outcome,
+            exit_code,
+            signal,
+            duration_ms,
+            attempts,
+            output_bytes,
+            error
+        );
+    } else {
+        let outcome = outcome.as_str();
+        run_event!(
+            ERROR,
+            "run_finished",
+            run,
+            "run did not succeed",
+            outcome,
+            exit_code,
+            signal,
+            duration_ms,
+            attempts,
+            output_bytes,
+            error
+        );
+    }
+}
+
+/// A run whose owner gave no sign of life.
+#[derive(Debug, Clone, Copy)]
+pub struct RunLost<'a> {
+    /// Its owner.
+    pub holder: &'a ReplicaId,
+    /// The owner's last sign of life, by the store's clock, where the store has one.
+    pub last_seen: Option<DateTime<Utc>>,
+    /// What happens to it.
+    pub policy: LostRunPolicy,
+}
+
+/// The owner of a run vanished. Said once per fleet, by the replica that recorded it.
+pub fn run_lost(run: &RunFields, lost: RunLost<'_>) {
+    let holder = lost.holder.as_str();
+    let last_seen = lost.last_seen.map(instant);
+    run_event!(
+        ERROR,
+        "run_lost",
+        run,
+        "the replica that ran this has vanished",
+        holder,
+        last_seen,
+        policy = policy_word(lost.policy)
+    );
+}
+
+/// This replica could not renew a run of its own for a whole lease, or somebody else has the run (`holder`).
+pub fn lease_lost(run: &RunFields, holder: Option<&ReplicaId>, policy: LostRunPolicy, without_renewal: Duration) {
+    let holder = holder.map(ReplicaId::as_str);
+    let for_ms = millis(without_renewal);
+    run_event!(ERROR, "lease_lost", run, "this run could not be renewed", holder, policy = policy_word(policy), for_ms);
+}
+
+/// The guardian process ended and was started again. `running`: runs that were without it for that long.
+pub fn guardian_restarted(reason: &str, pid: u32, running: usize) {
+    event!(WARN, "guardian_restarted", "the guardian process ended and was started again", reason, pid, running);
+}
+
+/// Standard output was stuck and lines were dropped.
+pub(super) fn log_dropped(output_lines: u64, other_lines: u64) {
+    event!(WARN, LOG_DROPPED, "standard output did not take all lines", output_lines, other_lines);
+}
