@@ -1,0 +1,80 @@
+//! What the commands that read a job table without a daemon have in common.
+
+use crate::config;
+use crate::config::Source;
+use crate::schedule::Schedule;
+use chrono::DateTime;
+use chrono::SecondsFormat;
+use chrono::Utc;
+use clap::Args;
+use clap::ValueEnum;
+use std::io;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Exit code: done.
+pub const OK: i32 = 0;
+/// Exit code: the output could not be written.
+pub const FAILED: i32 = 1;
+/// Exit code: the command was called wrongly.
+pub const USAGE: i32 = 2;
+/// Exit code: the answer is no.
+pub const NO: i32 = 3;
+/// Exit code: the table or a schedule is refused (`EX_CONFIG` of sysexits.h).
+pub const CONFIG: i32 = 78;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    #[value(alias = "table")]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Where the table is.
+#[derive(Debug, Clone, Args)]
+pub struct TableArgs {
+    /// Job table: a file, or a folder whose *.yaml are read in the order of their names; may be repeated
+    #[arg(long = "jobs", value_name = "PATH", env = "ONECRON_JOBS", default_value = "/etc/onecron/jobs.yaml")]
+    pub jobs: Vec<PathBuf>,
+}
+
+/// Reads the files of a table; `-` is standard input.
+pub(super) fn sources(paths: &[PathBuf]) -> Vec<Source> {
+    let read = |path: &PathBuf| {
+        if path.as_path() == Path::new("-") {
+            vec![Source::from_reader("<stdin>", io::stdin())]
+        } else {
+            config::read(std::slice::from_ref(path))
+        }
+    };
+    paths.iter().flat_map(read).collect()
+}
+
+/// An instant as the schedule's own wall clock shows it.
+pub(super) fn local(schedule: &Schedule, instant: DateTime<Utc>) -> String {
+    let offset = schedule.zone().offset_at(instant);
+    instant.with_timezone(&offset).to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// An instant in UTC.
+pub(super) fn utc(instant: DateTime<Utc>) -> String {
+    instant.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// Writes rows below one another, each column as wide as its widest cell.
+pub(super) fn write_aligned(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    for row in rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! `onecron validate`: is this table good, and when would its jobs run?
+
+use super::table_args;
+use super::table_args::Format;
+use super::table_args::TableArgs;
+use crate::config;
+use crate::config::Loaded;
+use crate::config::Problem;
+use crate::config::Severity;
+use chrono::DateTime;
+use chrono::Utc;
+use clap::Args;
+use std::io;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// How many coming runs of each job are shown.
+const RUNS_SHOWN: usize = 3;
+
+/// Checks a job table and reports all its problems at once
+#[derive(Debug, Clone, Args)]
+pub struct ValidateArgs {
+    /// Files and folders that are one table together; `-` reads standard input [default: what --jobs says]
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Where the table is, if no file is named.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Exit with 3 if there are warnings
+    #[arg(long)]
+    pub strict: bool,
+    /// How to write the result; json is an array of problems, empty for a good table
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+/// Runs the command. Problems go to `err`, or with `-o json` as an array to `out`; of a good table the coming runs and
+/// the revision go to `out`. Returns the exit code: 0, 3 (`--strict` and only warnings), 78 (refused), 1 (not written).
+pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
+    let paths = if args.files.is_empty() { &args.table.jobs } else { &args.files };
+    let result = config::load(&table_args::sources(paths));
+    let problems = match &result {
+        Ok(loaded) => &loaded.warnings,
+        Err(problems) => problems,
+    };
+    let written = match args.output {
+        Format::Json => write_json(out, problems),
+        Format::Text => write_text((out, err), problems, result.as_ref().ok(), now),
+    };
+    match (written, &result) {
+        (Err(_), _) => table_args::FAILED,
+        (Ok(()), Err(_)) => table_args::CONFIG,
+        (Ok(()), Ok(loaded)) if args.strict && !loaded.warnings.is_empty() => table_args::NO,
+        (Ok(()), Ok(_)) => table_args::OK,
+    }
+}
+
+fn write_json(out: &mut dyn Write, problems: &[Problem]) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, problems)?;
+    writeln!(out)
+}
+
+fn write_text(
+    (out, err): (&mut dyn Write, &mut dyn Write),
+    problems: &[Problem],
+    loaded: Option<&Loaded>,
+    now: DateTime<Utc>,
+) -> io::Result<()> {
+    for problem in problems {
+        writeln!(err, "{problem}\n")?;
+    }
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let warnings = problems.len() - errors;
+    let found = format!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
+    let Some(loaded) = loaded else { return writeln!(err, "the table is refused: {found}") };
+    let table = &loaded.table;
+    let mut rows = vec![["JOB", "SCHEDULE", "ZONE", "NEXT RUNS"].map(str::to_owned).to_vec()];
+    for job in &table.jobs {
+        let schedule = &job.schedule;
+        let mut runs = schedule.occurrences(now, RUNS_SHOWN).into_iter().map(|run| table_args::local(schedule, run));
+        let cells = [job.name.as_str(), schedule.text(), schedule.zone().name()];
+        let first = runs.next().unwrap_or_else(|| "none".to_owned());
+        rows.push(cells.into_iter().map(str::to_owned).chain([first]).collect());
+        rows.extend(runs.map(|run| vec![String::new(), String::new(), String::new(), run]));
+    }
+    if !table.jobs.is_empty() {
+        table_args::write_aligned(out, &rows)?;
+    }
+    writeln!(out, "good: {}, {found}, revision {}", counted(table.jobs.len(), "job"), table.revision)
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,117 @@
+//! Fingerprints of what was configured. They only serve to notice that two replicas, or two readings of a file,
+//! differ: whoever can write a table can also make two that have the same fingerprint, and gains nothing by it.
+
+use crate::job::ConcurrencyPolicy;
+use crate::job::JobSpec;
+use crate::job::LostRunPolicy;
+use crate::job::Program;
+use std::fmt::Display;
+
+/// FNV-1a with 128 bits (offset basis and prime of the published definition). Frozen: replicas of two versions of
+/// onecron compare what it returns.
+pub(super) fn fnv128(parts: &[&[u8]]) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let bytes = parts.iter().copied().flatten();
+    bytes.fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
+}
+
+/// The fingerprint of a table: what is in its files, in their order, and the zone data it is read with. 12 digits.
+pub(super) fn revision(contents: &[&[u8]], zone_data: &str) -> String {
+    let lengths: Vec<[u8; 8]> = contents.iter().map(|content| (content.len() as u64).to_be_bytes()).collect();
+    let mut parts: Vec<&[u8]> = Vec::with_capacity(contents.len() * 2 + 1);
+    for (length, content) in lengths.iter().zip(contents) {
+        // With its length before it, content cannot move from one file to the next unseen.
+        parts.push(length);
+        parts.push(content);
+    }
+    parts.push(zone_data.as_bytes());
+    // Folded, because the last bytes of the input reach only the lower bits, and the first ones all.
+    let hash = fnv128(&parts);
+    let folded = (hash ^ (hash >> 64)) & 0xffff_ffff_ffff;
+    format!("{folded:012x}")
+}
+
+/// A definition as a text in which every part carries its name and length.
+#[derive(Default)]
+struct Canonical(String);
+
+impl Canonical {
+    fn put(&mut self, name: &str, value: impl Display) {
+        let value = value.to_string();
+        self.0.push_str(&format!("{name}={}:{value};", value.len()));
+    }
+}
+
+/// The fingerprint of a job's definition with all defaults filled in: the same definition written in another way (`60s`
+/// and `1m`, in the job and in `defaults`) has the same one. 32 digits. `spec_hash` itself plays no part.
+pub(super) fn spec_hash(spec: &JobSpec) -> String {
+    let mut text = Canonical::default();
+    text.put("name", &spec.name);
+    text.put("description", &spec.description);
+    text.put("schedule", spec.schedule.text());
+    text.put("zone", spec.schedule.zone().name());
+    match &spec.command.program {
+        Program::Shell { shell, line } => {
+            shell.iter().for_each(|part| text.put("shell", part));
+            text.put("line", line);
+        }
+        Program::Direct(argv) => argv.iter().for_each(|part| text.put("argument", part)),
+    }
+    if let Some(folder) = &spec.command.working_dir {
+        text.put("folder", folder.display());
+    }
+    for (name, value) in &spec.command.env {
+        text.put("variable", name);
+        text.put("value", value);
+    }
+    let concurrency = match spec.concurrency_policy {
+        ConcurrencyPolicy::Forbid => "forbid",
+        ConcurrencyPolicy::Allow => "allow",
+    };
+    let lost = match spec.lost_run_policy {
+        LostRunPolicy::Report => "report",
+        LostRunPolicy::Rerun => "rerun",
+    };
+    text.put("concurrency", concurrency);
+    text.put("lost", lost);
+    let millis =
+        |duration: Option<std::time::Duration>| duration.map_or("none".to_owned(), |d| d.as_millis().to_string());
+    text.put("timeout", millis(spec.timeout));
+    text.put("grace", millis(Some(spec.termination_grace_period)));
+    text.put("deadline", millis(spec.starting_deadline));
+    text.put("retries", spec.retry.limit);
+    text.put("backoff", millis(Some(spec.retry.backoff)));
+    text.put("backoff most", millis(Some(spec.retry.max_backoff)));
+    text.put("line bytes", spec.output.max_line_bytes);
+    text.put("tail", spec.output.keep_tail);
+    text.put("ticks", spec.history.ticks);
+    text.put("successful", spec.history.successful);
+    text.put("failed", spec.history.failed);
+    format!("{:032x}", fnv128(&[text.0.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_the_published_one() {
+        assert_eq!(fnv128(&[]), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+        assert_eq!(fnv128(&[b"a"]), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
+        assert_eq!(fnv128(&[b"foo", b"bar"]), 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18);
+    }
+
+    #[test]
+    fn a_revision_sees_content_order_and_zone_data() {
+        let all = [
+            revision(&[b"ab", b"c"], "2026a"),
+            revision(&[b"a", b"bc"], "2026a"),
+            revision(&[b"c", b"ab"], "2026a"),
+            revision(&[b"ab", b"c"], "2026b"),
+        ];
+        let distinct: std::collections::BTreeSet<&String> = all.iter().collect();
+        assert_eq!(distinct.len(), 4, "{all:?}");
+        assert!(all.iter().all(|text| text.len() == 12));
+    }
+}

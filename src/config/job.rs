@@ -1,0 +1,239 @@
+//! One item of `jobs`.
+
+use super::hash;
+use super::reader::Field;
+use super::reader::Fields;
+use super::reader::Item;
+use super::reader::Reader;
+use super::reader::kind;
+use super::shared::Shared;
+use super::text::Span;
+use super::text::quoted;
+use super::units;
+use super::words::Level;
+use super::yaml::Node;
+use super::yaml::Value;
+use crate::job::CommandSpec;
+use crate::job::ConcurrencyPolicy;
+use crate::job::JobName;
+use crate::job::JobSpec;
+use crate::job::LostRunPolicy;
+use crate::job::NameError;
+use crate::job::Program;
+use crate::schedule::Schedule;
+use crate::schedule::Zone;
+use chrono::DateTime;
+use chrono::Utc;
+use std::time::Duration;
+
+/// Where a job's name stands, for finding it twice.
+#[derive(Debug)]
+pub(super) struct Named {
+    /// The name as written.
+    pub name: String,
+    /// Where.
+    pub span: Span,
+    /// The position in `jobs`, from 0.
+    pub index: usize,
+}
+
+/// What the jobs of a file are read with.
+#[derive(Debug)]
+pub(super) struct Surroundings {
+    /// `defaults`
+    pub defaults: Shared,
+    /// `scheduler.timeZone`
+    pub zone: Zone,
+}
+
+/// Reads item `index` of `jobs`. The spec is `None` where something was reported.
+pub(super) fn read(
+    reader: &mut Reader<'_>,
+    index: usize,
+    node: &Node,
+    around: &Surroundings,
+) -> (Option<Named>, Option<JobSpec>) {
+    reader.path = format!("jobs[{index}]");
+    let errors = reader.findings.errors();
+    let item = Item { name: "job".to_owned(), node };
+    if let Some(name) = peek_name(node) {
+        reader.path.push_str(&format!(" {}", quoted(&name).replace('`', "\"")));
+    }
+    if Fields::open(node, Level::Job).is_none() {
+        let message = format!("a job is a map, and here is {}", kind(node));
+        reader.find(
+            "E203",
+            node.span,
+            message,
+            "write `- name: …`, and below `name` the keys `schedule` and `command`",
+        );
+        return (None, None);
+    }
+    let Some(fields) = reader.fields(&item, Level::Job) else { return (None, None) };
+    let name = read_name(reader, &fields);
+    let named = name.as_ref().map(|(name, span)| Named { name: name.clone(), span: *span, index });
+    let spec = read_fields(reader, &fields, name, around);
+    (named, spec.filter(|_| reader.findings.errors() == errors))
+}
+
+/// The name before it is checked, so that all reports about the job carry it.
+fn peek_name(node: &Node) -> Option<String> {
+    let Value::Map(entries) = &node.value else { return None };
+    let entry = entries.iter().find(|entry| &*entry.key == "name")?;
+    match &entry.node.value {
+        Value::Scalar(scalar) => Some(scalar.text.to_string()),
+        _ => None,
+    }
+}
+
+fn read_name(reader: &mut Reader<'_>, fields: &Fields<'_>) -> Option<(String, Span)> {
+    let item = reader.required(fields, "name", "the name is the job's identity: `name: nightly-report`")?;
+    let scalar = reader.scalar(&item, "a text", "")?;
+    if let Err(error) = JobName::new(&scalar.text) {
+        let span = match error {
+            NameError::Character { at, .. } => reader.piece(scalar, at, 1),
+            _ => item.node.span,
+        };
+        let tidy = tidy_name(&scalar.text);
+        let is_close = scalar.text.is_ascii() && !tidy.is_empty();
+        let hint = if is_close { format!("write `{tidy}`") } else { "write a-z, 0-9 and -".to_owned() };
+        reader.find("E301", span, format!("the name {}: {error}", quoted(&scalar.text)), &hint);
+    }
+    Some((scalar.text.to_string(), item.node.span))
+}
+
+/// The name that was probably meant.
+fn tidy_name(text: &str) -> String {
+    let replaced = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let joined: String = replaced.take(63).collect();
+    joined.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+fn read_fields(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    name: Option<(String, Span)>,
+    around: &Surroundings,
+) -> Option<JobSpec> {
+    let description = reader.field(fields, "description", description);
+    let own = Shared::read(reader, fields, &around.defaults);
+    let all = own.over(&around.defaults);
+    let zone = all.time_zone.value_or(around.zone.clone());
+    let schedule = read_schedule(reader, fields, &zone, name.as_ref().map_or("", |(name, _)| name));
+    let program = read_command(reader, fields, &own, &all);
+    let (schedule, span) = schedule?;
+    warn(reader, &schedule, span, &own, &all);
+    let mut spec = JobSpec {
+        name: JobName::new(&name?.0).ok()?,
+        description: description.value_or(String::new()),
+        schedule,
+        command: CommandSpec {
+            program: program?,
+            working_dir: all.working_dir.value().cloned(),
+            env: all.env.value().cloned().unwrap_or_default(),
+        },
+        concurrency_policy: all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid),
+        lost_run_policy: all.lost_run_policy.value_or(LostRunPolicy::Report),
+        timeout: all.timeout(),
+        termination_grace_period: all.termination_grace_period.value_or(Duration::from_secs(30)),
+        starting_deadline: all.starting_deadline.value().copied(),
+        retry: all.retry(),
+        output: all.output(),
+        history: all.history(),
+        spec_hash: String::new(),
+    };
+    spec.spec_hash = hash::spec_hash(&spec);
+    Some(spec)
+}
+
+fn description(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<String> {
+    const MOST: usize = 500;
+    let text = reader.text(item)?;
+    let found = text.chars().count();
+    if found > MOST {
+        let message = format!("`description` has {found} characters, at most {MOST} are allowed");
+        reader.find("E305", item.node.span, message, "say it shorter");
+        return None;
+    }
+    Some(text)
+}
+
+fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, zone: &Zone, salt: &str) -> Option<(Schedule, Span)> {
+    let item = reader.required(fields, "schedule", "say when: `schedule: \"15 2 * * *\"`")?;
+    let scalar = reader.scalar(&item, "one text", "write one schedule; another one takes a job of its own")?;
+    // A block ends with a line end that nobody means.
+    let text = scalar.text.trim_end();
+    match Schedule::parse(text, zone, salt) {
+        Ok(schedule) => Some((schedule, item.node.span)),
+        Err(error) => {
+            let span = reader.piece(scalar, error.column, error.length);
+            let hint = error.hint.unwrap_or_default();
+            if error.message.ends_with("never fires") {
+                reader.find("E303", span, format!("the schedule {}", error.message), &hint);
+            } else {
+                let message = format!("schedule {}: {}", quoted(text), error.message);
+                reader.find("E302", span, message, &hint);
+            }
+            None
+        }
+    }
+}
+
+fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all: &Shared) -> Option<Program> {
+    let item = reader.required(fields, "command", "say what: `command: echo hello`")?;
+    if matches!(item.node.value, Value::List(_)) {
+        if let Some(span) = own.shell.span() {
+            let message = "`shell` has no effect on a command that is a list: a list runs without a shell".to_owned();
+            reader.find("E205", span, message, "remove `shell`, or write the command as one text");
+        }
+        return reader.texts(&item).map(Program::Direct);
+    }
+    let scalar = reader.scalar(&item, "a text for the shell or a list", "write `command: [program, argument]`")?;
+    let line = reader.text(&item)?;
+    if line.trim().is_empty() {
+        let message = "`command` is an empty text".to_owned();
+        reader.find("E204", scalar.written, message, "say what to run; `command: \"true\"` does nothing");
+        return None;
+    }
+    let shell = all.shell.value_or(vec!["/bin/sh".to_owned(), "-c".to_owned()]);
+    Some(Program::Shell { shell, line })
+}
+
+/// What is allowed and probably not meant.
+fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, all: &Shared) {
+    if schedule.either_day_field_matches() {
+        let message = "day of month and day of week are both set: the job runs when either matches".to_owned();
+        reader.find("W502", span, message, "write `*` for one of the two, unless that is meant");
+    }
+    if gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
+        let message = "the job fires every second, and every replica asks the store each time".to_owned();
+        reader.find("W503", span, message, "a longer period, or one job that loops, loads the store less");
+    }
+    let is_exclusive = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid) == ConcurrencyPolicy::Forbid;
+    let Field::Written(Some(timeout), span) = own.timeout else { return };
+    let shortest = gaps(schedule).min().filter(|period| is_exclusive && *period < timeout);
+    if let Some(period) = shortest {
+        let (timeout, period) = (units::duration_text(timeout), units::duration_text(period));
+        let message =
+            format!("`timeout` is {timeout}, and ticks are as close as {period}: those in a long run are skipped");
+        reader.find(
+            "W508",
+            span,
+            message,
+            &format!("set the timeout to at most {period}, or let the job run less often"),
+        );
+    }
+}
+
+/// How many distances between ticks are looked at: more than a minute has seconds.
+const GAPS: usize = 61;
+
+/// The distances between the first ticks of a fixed year: the same on each replica and in each report.
+fn gaps(schedule: &Schedule) -> impl Iterator<Item = Duration> {
+    const START: i64 = 1_767_225_600; // 2026-01-01T00:00:00Z
+    let first = DateTime::<Utc>::from_timestamp(START, 0).and_then(|start| schedule.after(start));
+    let next = |tick: DateTime<Utc>| Some((tick, schedule.after(tick)?));
+    std::iter::successors(first.and_then(next), move |(_, tick)| next(*tick))
+        .take(GAPS)
+        .filter_map(|(tick, after)| (after - tick).to_std().ok())
+}

@@ -1,0 +1,27 @@
+//! From `jobs.yaml` to a checked [`JobTable`](crate::job::JobTable), or to a report on everything that is wrong with it.
+//!
+//! [`read`] is the only part that touches files; [`load`] is a pure function of bytes. It knows no other notation than
+//! the one in `docs/jobs.md`, and it never guesses: what it does not understand completely is refused, with a hint.
+
+mod files;
+mod hash;
+mod job;
+mod problem;
+mod reader;
+mod shared;
+mod syntax;
+mod table;
+mod text;
+mod units;
+mod words;
+mod yaml;
+
+pub use files::BYTES_MOST;
+pub use files::Source;
+pub use files::read;
+pub use problem::Problem;
+pub use problem::Severity;
+pub use problem::render;
+pub use table::JOBS_MOST;
+pub use table::Loaded;
+pub use table::load;

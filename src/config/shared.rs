@@ -1,0 +1,342 @@
+//! The fields that a job and `defaults` have in common. Read once for `defaults`, where mistakes in them are
+//! reported once, and once for each job; then laid over one another.
+
+use super::reader::Field;
+use super::reader::Fields;
+use super::reader::Item;
+use super::reader::Reader;
+use super::reader::is_ambiguous;
+use super::reader::is_null;
+use super::text::Span;
+use super::text::quoted;
+use super::text::short;
+use super::units;
+use super::words::Level;
+use super::yaml::Value;
+use crate::job::ConcurrencyPolicy;
+use crate::job::HistoryLimits;
+use crate::job::LostRunPolicy;
+use crate::job::OutputLimits;
+use crate::job::RetryPolicy;
+use crate::schedule::Zone;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// One layer of fields.
+#[derive(Debug, Clone)]
+pub(super) struct Shared {
+    pub time_zone: Field<Zone>,
+    pub shell: Field<Vec<String>>,
+    pub working_dir: Field<PathBuf>,
+    pub env: Field<BTreeMap<String, String>>,
+    /// `Written(None)`: `none`.
+    pub timeout: Field<Option<Duration>>,
+    pub termination_grace_period: Field<Duration>,
+    pub concurrency_policy: Field<ConcurrencyPolicy>,
+    pub starting_deadline: Field<Duration>,
+    pub lost_run_policy: Field<LostRunPolicy>,
+    pub retry_limit: Field<u32>,
+    pub retry_backoff: Field<Duration>,
+    pub retry_max_backoff: Field<Duration>,
+    pub output_max_line_bytes: Field<usize>,
+    pub output_keep_tail: Field<usize>,
+    pub history_ticks: Field<u32>,
+    pub history_successful: Field<u32>,
+    pub history_failed: Field<u32>,
+}
+
+impl Shared {
+    /// A layer that says nothing.
+    pub fn silent() -> Self {
+        Self {
+            time_zone: Field::Absent,
+            shell: Field::Absent,
+            working_dir: Field::Absent,
+            env: Field::Absent,
+            timeout: Field::Absent,
+            termination_grace_period: Field::Absent,
+            concurrency_policy: Field::Absent,
+            starting_deadline: Field::Absent,
+            lost_run_policy: Field::Absent,
+            retry_limit: Field::Absent,
+            retry_backoff: Field::Absent,
+            retry_max_backoff: Field::Absent,
+            output_max_line_bytes: Field::Absent,
+            output_keep_tail: Field::Absent,
+            history_ticks: Field::Absent,
+            history_successful: Field::Absent,
+            history_failed: Field::Absent,
+        }
+    }
+
+    /// Reads a layer that lies over `below`.
+    pub fn read(reader: &mut Reader<'_>, fields: &Fields<'_>, below: &Self) -> Self {
+        let found = reader.findings.count();
+        let mut layer = Self {
+            time_zone: reader.field(fields, "timeZone", zone),
+            shell: reader.field(fields, "shell", Reader::texts),
+            working_dir: reader.field(fields, "workingDir", folder),
+            env: reader.field(fields, "env", env),
+            timeout: reader.field(fields, "timeout", timeout),
+            termination_grace_period: reader.field(fields, "terminationGracePeriod", |reader, item| {
+                reader.duration(item, Duration::ZERO..=Duration::from_secs(HOUR))
+            }),
+            concurrency_policy: reader.field(fields, "concurrencyPolicy", |reader, item| {
+                reader.choice(item, &[("Forbid", ConcurrencyPolicy::Forbid), ("Allow", ConcurrencyPolicy::Allow)])
+            }),
+            starting_deadline: reader.field(fields, "startingDeadline", |reader, item| {
+                reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(30 * DAY))
+            }),
+            lost_run_policy: reader.field(fields, "lostRunPolicy", |reader, item| {
+                reader.choice(item, &[("Report", LostRunPolicy::Report), ("Rerun", LostRunPolicy::Rerun)])
+            }),
+            ..Self::silent()
+        };
+        layer.read_retry(reader, fields);
+        layer.read_output(reader, fields);
+        layer.read_history(reader, fields);
+        // What was not understood would be compared as if it was absent.
+        if reader.findings.count() == found {
+            layer.check(below, reader);
+        }
+        layer
+    }
+
+    fn read_retry(&mut self, reader: &mut Reader<'_>, fields: &Fields<'_>) {
+        let wait = Duration::from_millis(100)..=Duration::from_secs(DAY);
+        match reader.field(fields, "retry", |reader, item| reader.fields(item, Level::Retry)) {
+            Field::Absent => {}
+            Field::Reset => {
+                self.retry_limit = Field::Reset;
+                self.retry_backoff = Field::Reset;
+                self.retry_max_backoff = Field::Reset;
+            }
+            Field::Written(retry, _) => {
+                self.retry_limit = reader.field(&retry, "limit", |reader, item| reader.number(item, 0..=100));
+                self.retry_backoff =
+                    reader.field(&retry, "backoff", |reader, item| reader.duration(item, wait.clone()));
+                self.retry_max_backoff = reader.field(&retry, "maxBackoff", |reader, item| reader.duration(item, wait));
+            }
+        }
+    }
+
+    fn read_output(&mut self, reader: &mut Reader<'_>, fields: &Fields<'_>) {
+        match reader.field(fields, "output", |reader, item| reader.fields(item, Level::Output)) {
+            Field::Absent => {}
+            Field::Reset => {
+                self.output_max_line_bytes = Field::Reset;
+                self.output_keep_tail = Field::Reset;
+            }
+            Field::Written(output, _) => {
+                self.output_max_line_bytes =
+                    reader.field(&output, "maxLineBytes", |reader, item| reader.size(item, 64..=1 << 20));
+                self.output_keep_tail =
+                    reader.field(&output, "keepTail", |reader, item| reader.size(item, 0..=1 << 20));
+            }
+        }
+    }
+
+    fn read_history(&mut self, reader: &mut Reader<'_>, fields: &Fields<'_>) {
+        match reader.field(fields, "history", |reader, item| reader.fields(item, Level::History)) {
+            Field::Absent => {}
+            Field::Reset => {
+                self.history_ticks = Field::Reset;
+                self.history_successful = Field::Reset;
+                self.history_failed = Field::Reset;
+            }
+            Field::Written(history, _) => {
+                self.history_ticks = reader.field(&history, "ticks", |reader, item| reader.number(item, 1..=10_000));
+                self.history_successful =
+                    reader.field(&history, "successful", |reader, item| reader.number(item, 0..=1000));
+                self.history_failed = reader.field(&history, "failed", |reader, item| reader.number(item, 0..=1000));
+            }
+        }
+    }
+
+    /// This layer over another: what it does not say, the other says. Maps are laid over key by key.
+    pub fn over(&self, below: &Self) -> Self {
+        Self {
+            time_zone: self.time_zone.or(&below.time_zone),
+            shell: self.shell.or(&below.shell),
+            working_dir: self.working_dir.or(&below.working_dir),
+            env: merged(&self.env, &below.env),
+            timeout: self.timeout.or(&below.timeout),
+            termination_grace_period: self.termination_grace_period.or(&below.termination_grace_period),
+            concurrency_policy: self.concurrency_policy.or(&below.concurrency_policy),
+            starting_deadline: self.starting_deadline.or(&below.starting_deadline),
+            lost_run_policy: self.lost_run_policy.or(&below.lost_run_policy),
+            retry_limit: self.retry_limit.or(&below.retry_limit),
+            retry_backoff: self.retry_backoff.or(&below.retry_backoff),
+            retry_max_backoff: self.retry_max_backoff.or(&below.retry_max_backoff),
+            output_max_line_bytes: self.output_max_line_bytes.or(&below.output_max_line_bytes),
+            output_keep_tail: self.output_keep_tail.or(&below.output_keep_tail),
+            history_ticks: self.history_ticks.or(&below.history_ticks),
+            history_successful: self.history_successful.or(&below.history_successful),
+            history_failed: self.history_failed.or(&below.history_failed),
+        }
+    }
+
+    /// Attempts after the first, and the waits before them.
+    pub fn retry(&self) -> RetryPolicy {
+        let max_backoff = self.retry_max_backoff.value_or(Duration::from_secs(5 * MINUTE));
+        RetryPolicy {
+            limit: self.retry_limit.value_or(0),
+            backoff: self.retry_backoff.value_or(Duration::from_secs(10)),
+            max_backoff,
+        }
+    }
+
+    /// How much of the output is kept.
+    pub fn output(&self) -> OutputLimits {
+        OutputLimits {
+            max_line_bytes: self.output_max_line_bytes.value_or(8 << 10),
+            keep_tail: self.output_keep_tail.value_or(16 << 10),
+        }
+    }
+
+    /// How much of the past is kept.
+    pub fn history(&self) -> HistoryLimits {
+        HistoryLimits {
+            ticks: self.history_ticks.value_or(200),
+            successful: self.history_successful.value_or(3),
+            failed: self.history_failed.value_or(10),
+        }
+    }
+
+    /// How long a run may take; `None`: for ever.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout.value_or(Some(Duration::from_secs(HOUR)))
+    }
+
+    /// What this layer over `below` contradicts itself in, reported where this layer says it.
+    fn check(&self, below: &Self, reader: &mut Reader<'_>) {
+        let retry = self.over(below).retry();
+        let said = self.retry_backoff.span().or(self.retry_max_backoff.span());
+        if let Some(span) = said.filter(|_| retry.backoff > retry.max_backoff) {
+            let (first, most) = (units::duration_text(retry.backoff), units::duration_text(retry.max_backoff));
+            let message = format!("`retry.backoff` is {first}, and the longest wait, `retry.maxBackoff`, is {most}");
+            reader.find("E305", span, message, &format!("raise `maxBackoff` to {first} or more"));
+        }
+        let is_exclusive =
+            self.over(below).concurrency_policy.value_or(ConcurrencyPolicy::Forbid) == ConcurrencyPolicy::Forbid;
+        if let Field::Written(None, span) = self.timeout
+            && is_exclusive
+        {
+            let message = "without a timeout a run that hangs blocks all later ones".to_owned();
+            reader.find("W504", span, message, "set a generous timeout, or allow overlap: `concurrencyPolicy: Allow`");
+        }
+    }
+}
+
+/// `env` of a job over that of `defaults`, variable by variable.
+fn merged(
+    above: &Field<BTreeMap<String, String>>,
+    below: &Field<BTreeMap<String, String>>,
+) -> Field<BTreeMap<String, String>> {
+    match (above, below) {
+        (Field::Written(above, span), Field::Written(below, _)) => {
+            let mut all = below.clone();
+            all.extend(above.clone());
+            Field::Written(all, *span)
+        }
+        _ => above.or(below),
+    }
+}
+
+/// An IANA time zone.
+pub(super) fn zone(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Zone> {
+    let scalar = reader.scalar(item, "a time zone", "write its IANA name: Europe/Madrid, America/New_York, UTC")?;
+    match Zone::find(&scalar.text) {
+        Ok(zone) => Some(zone),
+        Err(error) => {
+            reader.find("E304", item.node.span, format!("`{}`: {error}", item.name), &error.hint());
+            None
+        }
+    }
+}
+
+fn folder(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
+    let text = reader.text(item)?;
+    if text.starts_with('/') {
+        return Some(PathBuf::from(text));
+    }
+    let message = format!("`{}` is {}, and an absolute path is expected", item.name, quoted(&text));
+    reader.find("E203", item.node.span, message, "begin it with `/`; `~` and variables are not expanded here");
+    None
+}
+
+fn timeout(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Option<Duration>> {
+    if matches!(&item.node.value, Value::Scalar(scalar) if scalar.text.eq_ignore_ascii_case("none")) {
+        return Some(None);
+    }
+    reader.duration(item, Duration::from_millis(100)..=Duration::from_secs(366 * DAY)).map(Some)
+}
+
+/// A map of variables. Their values are texts, and must look like texts to every reader of YAML.
+fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<String, String>> {
+    let Value::Map(entries) = &item.node.value else {
+        let is_list = matches!(item.node.value, Value::List(_));
+        let hint = if is_list {
+            "write a map and no list: `env: {NAME: \"value\"}`"
+        } else {
+            "write `env: {NAME: \"value\"}`"
+        };
+        let message = "`env` is not a map of names and values".to_owned();
+        reader.find("E203", item.node.span, message, hint);
+        return None;
+    };
+    let mut variables = BTreeMap::new();
+    let mut is_good = true;
+    for entry in entries.iter() {
+        let is_named = check_variable(reader, &entry.key, entry.key_span);
+        let value = Item { name: format!("env.{}", short(&entry.key)), node: &entry.node };
+        let text = variable_text(reader, &value, entry.key_span);
+        match text.filter(|_| is_named) {
+            Some(text) => _ = variables.insert(entry.key.to_string(), text),
+            None => is_good = false,
+        }
+    }
+    is_good.then_some(variables)
+}
+
+fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Option<String> {
+    if is_null(item.node) {
+        let message = format!("`{}` has no value", item.name);
+        reader.find("E203", key_span, message, "write \"\" for an empty text");
+        return None;
+    }
+    if let Value::Scalar(scalar) = &item.node.value
+        && is_ambiguous(scalar)
+    {
+        let message =
+            format!("`{}` is {}, which YAML may take for a number or a boolean", item.name, quoted(&scalar.text));
+        reader.find("E203", item.node.span, message, &format!("quote it: \"{}\"", short(&scalar.text)));
+        return None;
+    }
+    reader.text(item)
+}
+
+fn check_variable(reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
+    if name.to_ascii_uppercase().starts_with("ONECRON_") {
+        let message = format!("the variable {} is reserved: in such, onecron tells a run about itself", quoted(name));
+        reader.find("E309", span, message, "choose a name that does not begin with `ONECRON_`");
+        return false;
+    }
+    let is_good = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if !is_good {
+        let message = format!("{} is no name for an environment variable", quoted(name));
+        reader.find(
+            "E309",
+            span,
+            message,
+            "names have letters, digits, `_`, `-` and `.`, and do not begin with a digit",
+        );
+    }
+    is_good
+}

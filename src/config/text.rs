@@ -1,0 +1,130 @@
+//! Where is a byte of a file? Lines and columns for people, and the line to show.
+
+use std::ops::Range;
+
+/// A piece of a file: byte offsets into its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Span {
+    /// First byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// From `start` to before `end`; an `end` before `start` makes it empty.
+    pub const fn new(start: usize, end: usize) -> Self {
+        Self { start, end: if end < start { start } else { end } }
+    }
+}
+
+/// A line and a column as editors count them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+}
+
+/// The text of one file, without a byte order mark.
+#[derive(Debug)]
+pub(super) struct SourceText<'a> {
+    /// The file's name, as it was given.
+    pub file: &'a str,
+    /// What is in it.
+    pub text: &'a str,
+    /// Where each line begins. Never empty.
+    starts: Vec<usize>,
+}
+
+impl<'a> SourceText<'a> {
+    /// Finds the lines. They end as in YAML 1.2: with CR LF, LF, or a lone CR.
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        let bytes = text.as_bytes();
+        let mut starts = vec![0];
+        for (at, byte) in bytes.iter().enumerate() {
+            let ends = *byte == b'\n' || (*byte == b'\r' && bytes.get(at + 1) != Some(&b'\n'));
+            if ends {
+                starts.push(at + 1);
+            }
+        }
+        Self { file, text, starts }
+    }
+
+    /// Which line holds byte `at`, counted from 0.
+    pub fn line_index(&self, at: usize) -> usize {
+        self.starts.partition_point(|start| *start <= at).saturating_sub(1)
+    }
+
+    /// The bytes of a line, counted from 0, without its end; empty past the last line.
+    pub fn line_range(&self, index: usize) -> Range<usize> {
+        let Some(start) = self.starts.get(index).copied() else { return self.text.len()..self.text.len() };
+        let end = self.starts.get(index + 1).copied().unwrap_or(self.text.len());
+        let line = self.text.get(start..end).unwrap_or("");
+        start..start + line.trim_end_matches(['\n', '\r']).len()
+    }
+
+    /// The line that holds byte `at`, without its end.
+    pub fn line(&self, at: usize) -> &'a str {
+        self.text.get(self.line_range(self.line_index(at))).unwrap_or("")
+    }
+
+    /// Line and column of byte `at`.
+    pub fn position(&self, at: usize) -> Position {
+        let index = self.line_index(at);
+        let start = self.starts.get(index).copied().unwrap_or(0);
+        let before = self.text.get(start..at.min(self.text.len())).unwrap_or("");
+        Position { line: index + 1, column: before.chars().count() + 1 }
+    }
+
+    /// How many characters of the span are on its first line; at least 1, so that there is something to underline.
+    pub fn underlined(&self, span: Span) -> usize {
+        let end = self.line_range(self.line_index(span.start)).end.min(span.end);
+        self.text.get(span.start..end).map_or(1, |piece| piece.trim_end().chars().count()).max(1)
+    }
+}
+
+/// Text of a user inside a message: in backticks, at most 60 characters.
+pub(super) fn quoted(text: &str) -> String {
+    format!("`{}`", short(text))
+}
+
+/// Text of a user inside a message: at most 60 characters.
+pub(super) fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    let mut short: String = text.chars().take(MOST).map(visible).collect();
+    if text.chars().nth(MOST).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// What is shown for a character: a terminal must not be steered by a file that somebody else wrote.
+pub(super) fn visible(found: char) -> char {
+    let steers =
+        found.is_control() || ('\u{202a}'..='\u{202e}').contains(&found) || ('\u{2066}'..='\u{2069}').contains(&found);
+    if steers { '\u{fffd}' } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_lines_end_three_ways() {
+        let source = SourceText::new("f", "äb\r\nc\rd\n");
+        let at = |byte| {
+            let position = source.position(byte);
+            (position.line, position.column)
+        };
+        assert_eq!([at(0), at(2), at(5), at(7), at(9)], [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1)]);
+        assert_eq!((source.line(2), source.line(5), source.line(7), source.line(9)), ("äb", "c", "d", ""));
+    }
+
+    #[test]
+    fn a_file_cannot_steer_the_terminal() {
+        assert_eq!(quoted("a\u{1b}[2J\u{202e}b"), "`a\u{fffd}[2J\u{fffd}b`");
+        assert_eq!(quoted(&"x".repeat(99)).chars().count(), 63);
+    }
+}

@@ -1,0 +1,164 @@
+//! Durations and sizes, read and written.
+
+use super::text::quoted;
+use std::time::Duration;
+
+/// Why a text is not a duration or a size, and what to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct UnitError {
+    /// Whether only the unit is missing.
+    pub is_bare_number: bool,
+    /// What was found and what is allowed.
+    pub message: String,
+    /// What to write.
+    pub hint: String,
+}
+
+const DURATION_UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+
+/// Reads `90s`, `1h30m`, `2d`: one or more whole numbers with a unit, each unit once, the larger first.
+pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
+    let fail = |message: String| {
+        Err(UnitError {
+            is_bare_number: is_number(text),
+            message,
+            hint: if is_number(text) {
+                format!("write {}", quoted(&format!("{text}s")))
+            } else {
+                "write it as `30s`, `15m`, `1h30m`".to_owned()
+            },
+        })
+    };
+    if is_number(text) {
+        return fail("a number without a unit is not a duration".to_owned());
+    }
+    let mut rest = text;
+    let mut last = None;
+    let mut millis: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, after) = rest.split_at(digits);
+        let letters = after.len() - after.trim_start_matches(|c: char| c.is_alphabetic()).len();
+        let (unit, after) = after.split_at(letters);
+        let known = DURATION_UNITS.iter().position(|(name, _)| *name == unit);
+        let (Some(index), false) = (known, number.is_empty()) else {
+            return fail("a duration is whole numbers with the units `d`, `h`, `m`, `s` or `ms`".to_owned());
+        };
+        if last.is_some_and(|last| last >= index) {
+            return fail("the units of a duration go from large to small, each once".to_owned());
+        }
+        last = Some(index);
+        let part = number.parse::<u64>().ok().and_then(|number| number.checked_mul(DURATION_UNITS[index].1));
+        let Some(sum) = part.and_then(|part| millis.checked_add(part)) else {
+            return fail("this duration is too long to count".to_owned());
+        };
+        millis = sum;
+        rest = after;
+    }
+    if last.is_none() { fail("this duration is empty".to_owned()) } else { Ok(Duration::from_millis(millis)) }
+}
+
+/// Reads `512B`, `8KiB`, `1Mi`: one whole number of bytes or a power of 1024 of them.
+pub(super) fn size(text: &str) -> Result<u64, UnitError> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "B" => Some(1_u64),
+        "KiB" | "Ki" => Some(1 << 10),
+        "MiB" | "Mi" => Some(1 << 20),
+        "GiB" | "Gi" => Some(1 << 30),
+        _ => None,
+    };
+    let bytes = number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
+    bytes.ok_or_else(|| {
+        let is_decimal =
+            !number.is_empty() && ["k", "kb", "m", "mb", "g", "gb"].contains(&unit.to_lowercase().as_str());
+        let (message, hint) = if is_number(text) {
+            ("a number without a unit is not a size".to_owned(), format!("write {}", quoted(&format!("{text}B"))))
+        } else if is_decimal {
+            let binary = format!("{number}{}iB", unit.to_uppercase().trim_end_matches('B'));
+            (
+                format!("the unit `{unit}` may mean 1000 or 1024"),
+                format!("write {} for powers of 1024", quoted(&binary)),
+            )
+        } else {
+            ("a size is a whole number with `B`, `KiB` or `MiB`".to_owned(), "write it as `8KiB`".to_owned())
+        };
+        UnitError { is_bare_number: is_number(text), message, hint }
+    })
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
+}
+
+/// The shortest text that [`duration`] reads as this; parts below a millisecond are dropped.
+pub(super) fn duration_text(duration: Duration) -> String {
+    let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut text = String::new();
+    for (unit, millis) in DURATION_UNITS {
+        if rest >= millis {
+            text.push_str(&format!("{}{unit}", rest / millis));
+            rest %= millis;
+        }
+    }
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// The shortest text that [`size`] reads as this.
+pub(super) fn size_text(bytes: u64) -> String {
+    match bytes {
+        0 => "0B".to_owned(),
+        b if b.is_multiple_of(1 << 20) => format!("{}MiB", b >> 20),
+        b if b.is_multiple_of(1 << 10) => format!("{}KiB", b >> 10),
+        b => format!("{b}B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_duration_has_units_from_large_to_small() {
+        let millis = |text| duration(text).map(|d| d.as_millis()).ok();
+        assert_eq!(millis("1h30m"), Some(5_400_000));
+        assert_eq!(millis("2d"), Some(172_800_000));
+        assert_eq!(millis("1s500ms"), Some(1500));
+        assert_eq!(millis("0s"), Some(0));
+        for bad in ["", "30", "1.5h", "1m1h", "1m1m", "m", "-1s", "1 s", "1w", "99999999999999999999d", "30sec", "1H"] {
+            assert_eq!(millis(bad), None, "{bad}");
+        }
+        assert_eq!(duration("30").unwrap_err().hint, "write `30s`");
+    }
+
+    #[test]
+    fn a_size_says_which_kilo() {
+        assert_eq!(size("8KiB"), Ok(8192));
+        assert_eq!(size("1Mi"), Ok(1 << 20));
+        assert_eq!(size("0B"), Ok(0));
+        for (bad, hint) in [
+            ("8K", "write `8KiB` for powers of 1024"),
+            ("8kB", "write `8KiB` for powers of 1024"),
+            ("512", "write `512B`"),
+            ("", "write it as `8KiB`"),
+            ("99999999999GiB", "write it as `8KiB`"),
+        ] {
+            assert_eq!(size(bad).unwrap_err().hint, hint, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(millis in 0_u64..10_000_000_000, bytes in 0_u64..10_000_000_000) {
+            prop_assert_eq!(duration(&duration_text(Duration::from_millis(millis))), Ok(Duration::from_millis(millis)));
+            prop_assert_eq!(size(&size_text(bytes)), Ok(bytes));
+        }
+
+        #[test]
+        fn no_text_breaks_the_readers(text in any::<String>()) {
+            let _ = (duration(&text), size(&text));
+        }
+    }
+}

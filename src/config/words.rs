@@ -1,0 +1,239 @@
+//! What somebody meant who wrote a key that does not exist.
+
+/// Keys of the file's top level, besides `x-…`.
+pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "jobs"];
+/// Keys of `scheduler`.
+pub(super) const SCHEDULER: &[&str] = &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns"];
+/// Keys that only a job has.
+pub(super) const JOB_ONLY: &[&str] = &["name", "description", "schedule", "command"];
+/// Keys that a job and `defaults` have.
+pub(super) const SHARED: &[&str] = &[
+    "timeZone",
+    "shell",
+    "workingDir",
+    "env",
+    "timeout",
+    "terminationGracePeriod",
+    "concurrencyPolicy",
+    "startingDeadline",
+    "lostRunPolicy",
+    "retry",
+    "output",
+    "history",
+];
+/// Keys of `retry`.
+pub(super) const RETRY: &[&str] = &["limit", "backoff", "maxBackoff"];
+/// Keys of `output`.
+pub(super) const OUTPUT: &[&str] = &["maxLineBytes", "keepTail"];
+/// Keys of `history`.
+pub(super) const HISTORY: &[&str] = &["ticks", "successful", "failed"];
+
+/// A map of the file whose keys are fixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// The file itself.
+    Top,
+    /// `scheduler`
+    Scheduler,
+    /// `defaults`
+    Defaults,
+    /// An item of `jobs`.
+    Job,
+    /// `retry`
+    Retry,
+    /// `output`
+    Output,
+    /// `history`
+    History,
+}
+
+impl Level {
+    /// The keys that exist here.
+    pub fn keys(self) -> impl Iterator<Item = &'static str> {
+        let (first, second): (&[&str], &[&str]) = match self {
+            Self::Top => (TOP, &[]),
+            Self::Scheduler => (SCHEDULER, &[]),
+            Self::Defaults => (SHARED, &[]),
+            Self::Job => (JOB_ONLY, SHARED),
+            Self::Retry => (RETRY, &[]),
+            Self::Output => (OUTPUT, &[]),
+            Self::History => (HISTORY, &[]),
+        };
+        first.iter().chain(second).copied()
+    }
+
+    /// Whether `key` exists here.
+    pub fn has(self, key: &str) -> bool {
+        self.keys().any(|known| known == key)
+    }
+}
+
+/// Words of Kubernetes, crontab, GitHub Actions, systemd, Dkron and Ofelia for what a job has here.
+const FOREIGN: &[(&[&str], &str)] = &[
+    (
+        &[
+            "activeDeadlineSeconds",
+            "timeout-minutes",
+            "timeoutMinutes",
+            "max-runtime",
+            "RuntimeMaxSec",
+            "timeoutSeconds",
+        ],
+        "the key is `timeout`, with a unit: `timeout: 30m`",
+    ),
+    (&["startingDeadlineSeconds"], "the key is `startingDeadline`, with a unit: `startingDeadline: 5m`"),
+    (
+        &["terminationGracePeriodSeconds", "stop-timeout", "TimeoutStopSec", "gracePeriod"],
+        "the key is `terminationGracePeriod`, with a unit: `terminationGracePeriod: 30s`",
+    ),
+    (&["backoffLimit", "retries", "maxRetries", "Restart"], "the key is `limit` inside `retry`: `retry: {limit: 2}`"),
+    (
+        &["successfulJobsHistoryLimit", "history-limit", "historyLimit"],
+        "the key is `successful` inside `history`: `history: {successful: 3}`",
+    ),
+    (&["failedJobsHistoryLimit"], "the key is `failed` inside `history`: `history: {failed: 10}`"),
+    (&["cron", "on", "OnCalendar", "when", "crontab", "every", "interval"], "the key is `schedule`"),
+    (&["tz", "timezone", "TZ", "CRON_TZ", "time-zone", "zone"], "the key is `timeZone`"),
+    (
+        &["no-overlap", "concurrency", "cancel-in-progress", "overlap", "allowOverlap"],
+        "the key is `concurrencyPolicy`: `Forbid` skips a tick while an earlier run goes on, `Allow` starts it beside",
+    ),
+    (
+        &["run", "cmd", "exec", "script", "ExecStart"],
+        "the key is `command`: a text for the shell, or a list of program and arguments",
+    ),
+    (&["args", "arguments"], "arguments belong into `command`: `command: [program, argument]`"),
+    (&["environment", "envVars", "Environment"], "the key is `env`, a map: `env: {NAME: \"value\"}`"),
+    (&["working-directory", "cwd", "dir", "WorkingDirectory", "working-dir", "workdir"], "the key is `workingDir`"),
+    (&["SHELL"], "the key is `shell`, a list: `shell: [\"/bin/bash\", \"-c\"]`"),
+    (
+        &["suspend", "disabled", "enabled", "disable", "paused"],
+        "there is no switch: to turn a job off, comment it out or remove it from the file",
+    ),
+    (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),
+    (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
+    (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
+    (&["http", "url", "webhook"], "call it by a command: `command: curl -fsS --max-time 30 URL`"),
+    (&["jitter", "RandomizedDelaySec", "splay"], "an `H` in the schedule spreads jobs: `H * * * *`, `H/15 * * * *`"),
+];
+
+/// Words at the file's top level.
+const FOREIGN_TOP: &[(&[&str], &str)] = &[
+    (
+        &["apiVersion", "kind", "metadata", "spec"],
+        "this looks like a Kubernetes manifest; a job table has `jobs`, each with `name`, `schedule` and `command`",
+    ),
+    (&["tasks", "crons", "cronjobs", "entries", "schedules"], "the key is `jobs`, a list"),
+    (
+        &["store", "redis", "listen", "namespace", "log", "logLevel", "port"],
+        "this is a setting of each daemon, not of the table: give it as a flag or an environment variable of onecron",
+    ),
+];
+
+/// What to say about `key`, which does not exist at `level`.
+pub(super) fn hint(level: Level, key: &str) -> Option<String> {
+    let list = if level == Level::Top { FOREIGN_TOP } else { FOREIGN };
+    let takes_foreign = matches!(level, Level::Top | Level::Job | Level::Defaults);
+    let foreign = list.iter().find(|(words, _)| words.contains(&key)).filter(|_| takes_foreign);
+    if let Some((_, text)) = foreign {
+        return Some((*text).to_owned());
+    }
+    elsewhere(level, key).or_else(|| {
+        let near = nearest(key, level.keys())?;
+        Some(format!("did you mean `{near}`?"))
+    })
+}
+
+/// The key is right and its place is wrong.
+fn elsewhere(level: Level, key: &str) -> Option<String> {
+    let is_part = |part: Level| part.has(key) && !matches!(level, Level::Top | Level::Scheduler);
+    match key {
+        _ if level == Level::Top && key == "timeZone" => Some("it belongs into `scheduler`".to_owned()),
+        _ if level == Level::Defaults && JOB_ONLY.contains(&key) => Some("each job has its own".to_owned()),
+        _ if level == Level::Scheduler && SHARED.contains(&key) => {
+            Some("it belongs to a job or into `defaults`".to_owned())
+        }
+        _ if level != Level::Job && (SHARED.contains(&key) || JOB_ONLY.contains(&key)) => {
+            Some("it belongs to a job: check its indentation".to_owned())
+        }
+        _ if level != Level::Scheduler && SCHEDULER.contains(&key) => Some("it belongs into `scheduler`".to_owned()),
+        _ if level != Level::Top && TOP.contains(&key) => Some("it belongs to the top of the file".to_owned()),
+        _ if is_part(Level::Retry) => Some("it belongs into `retry`".to_owned()),
+        _ if is_part(Level::Output) => Some("it belongs into `output`".to_owned()),
+        _ if is_part(Level::History) => Some("it belongs into `history`".to_owned()),
+        _ => None,
+    }
+}
+
+/// The known word that is closest to `word`, if it is close enough to be meant.
+pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    // A long text is no misspelt key, and the distance costs its length.
+    if word.chars().count() > 40 {
+        return None;
+    }
+    let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
+    let word = plain(word);
+    let scored = known.map(|known| (distance(&word, &plain(known)), known));
+    let (distance, best) = scored.min_by_key(|(distance, _)| *distance)?;
+    let most = (best.chars().count() / 3).max(1);
+    (distance <= most).then_some(best)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_other_schedulers_are_translated() {
+        for (words, text) in FOREIGN.iter().chain(FOREIGN_TOP) {
+            let level = if FOREIGN.iter().any(|(other, _)| other == words) { Level::Job } else { Level::Top };
+            for word in *words {
+                assert!(!level.has(word), "{word} exists");
+                assert_eq!(hint(level, word).as_deref(), Some(*text), "{word}");
+            }
+            // A hint that offers a key must offer one that exists.
+            if let Some(rest) = text.strip_prefix("the key is `") {
+                let key = rest.split('`').next().unwrap();
+                let levels = [Level::Job, Level::Top, Level::Retry, Level::History];
+                assert!(levels.iter().any(|level| level.has(key)), "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_gets_the_nearest_one_and_a_strange_one_gets_none() {
+        let meant = |word| nearest(word, Level::Job.keys());
+        assert_eq!(meant("concurencyPolicy"), Some("concurrencyPolicy"));
+        assert_eq!(meant("time_zone"), Some("timeZone"));
+        assert_eq!(meant("shcedule"), Some("schedule"));
+        assert_eq!(meant("banana"), None);
+        assert_eq!(meant(&"x".repeat(10_000)), None);
+    }
+
+    #[test]
+    fn a_right_key_at_the_wrong_place_is_sent_home() {
+        assert_eq!(hint(Level::Top, "schedule").unwrap(), "it belongs to a job: check its indentation");
+        assert_eq!(hint(Level::Job, "lockLease").unwrap(), "it belongs into `scheduler`");
+        assert_eq!(hint(Level::Job, "maxBackoff").unwrap(), "it belongs into `retry`");
+        assert_eq!(hint(Level::Defaults, "command").unwrap(), "each job has its own");
+    }
+}

@@ -1,0 +1,64 @@
+//! `@every 1h30m`: a distance, counted from the Unix epoch.
+
+use super::error::Piece;
+use super::error::ScheduleError;
+
+const DAY: i64 = 86_400;
+
+/// The longest distance, in days. Beyond it an operator wants a calendar, and a bound keeps the sums small.
+const DAYS_MAX: i64 = 366;
+
+/// Whole seconds, at least one. All replicas and all restarts count from the epoch, so they need not agree on a start.
+pub(super) fn parse(distance: Piece) -> Result<i64, ScheduleError> {
+    let text = distance.text;
+    if text.is_empty() {
+        return Err(distance.wrong("`@every` needs a distance", "write `@every 90s` or `@every 1h30m`"));
+    }
+    if text.contains(' ') || text.contains('\t') {
+        let joined: String = text.split_ascii_whitespace().collect();
+        return Err(distance.wrong(format!("`{text}` is more than one word"), format!("write `@every {joined}`")));
+    }
+    let mut seconds = 0_i64;
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let letters = rest[digits..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let part = distance.part(at, at + digits + letters);
+        seconds = seconds.saturating_add(part_seconds(distance, part, digits)?);
+        at += digits + letters;
+    }
+    if seconds == 0 {
+        return Err(distance.wrong("a distance of 0 would never move on", "the shortest is `@every 1s`"));
+    }
+    if seconds > DAYS_MAX * DAY {
+        let hint = "write a date as five fields, such as `0 0 1 1 *`";
+        return Err(distance.wrong(format!("`{text}` is longer than {DAYS_MAX}d"), hint));
+    }
+    Ok(seconds)
+}
+
+/// One `<number><unit>`.
+fn part_seconds(distance: Piece, part: Piece, digits: usize) -> Result<i64, ScheduleError> {
+    let (number, unit) = part.text.split_at(digits);
+    let unit_seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => DAY,
+        "ms" => {
+            return Err(part.wrong("ticks are whole seconds", "the shortest distance is `@every 1s`"));
+        }
+        "" if digits > 0 && part.text.len() == distance.text.len() => {
+            return Err(distance.wrong(format!("`{number}` has no unit"), format!("write `@every {number}s`")));
+        }
+        _ => 0,
+    };
+    if digits == 0 || unit_seconds == 0 {
+        let message = format!("`{}` is not a distance", distance.text);
+        return Err(distance.wrong(message, "write whole numbers with the units s, m, h, d, as in `@every 1h30m`"));
+    }
+    let number =
+        number.bytes().fold(0_i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
+    Ok(number.saturating_mul(unit_seconds))
+}

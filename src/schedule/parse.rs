@@ -1,0 +1,170 @@
+//! A whole expression: macros, `@every`, five or six fields; and everything that is none of these.
+
+use super::calendar::Fields;
+use super::days::DayRule;
+use super::error::Piece;
+use super::error::ScheduleError;
+use super::every;
+use super::field::DAY_OF_MONTH;
+use super::field::DAY_OF_WEEK;
+use super::field::Field;
+use super::field::HOUR;
+use super::field::MINUTE;
+use super::field::MONTH;
+use super::field::SECOND;
+use super::field::Values;
+
+/// The longest text that is looked at.
+const BYTES_MAX: usize = 256;
+
+const FIELDS: &str = "write five fields (minute hour day-of-month month day-of-week), or six with seconds first";
+
+/// Names and what they stand for.
+const MACROS: [(&str, &str); 7] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
+/// What a text says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expression {
+    /// Every so many seconds, counted from the Unix epoch.
+    Every(i64),
+    /// Five or six fields.
+    Fields(Fields),
+}
+
+/// Reads `text`; `salt` is the job's name, for `H`.
+pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError> {
+    let whole = clean(text)?;
+    if whole.text.starts_with('@') {
+        return named(whole);
+    }
+    let words = whole.words();
+    if let Some((name, zone)) = words[0].split_once('=')
+        && name.text.to_ascii_uppercase().ends_with("TZ")
+    {
+        let hint =
+            format!("write it as the job's `timeZone: {}`", if zone.text.is_empty() { "UTC" } else { zone.text });
+        return Err(words[0].wrong("a zone stands inside the schedule", hint));
+    }
+    let fields = match words.len() {
+        5 | 6 => fields(&words, salt)?,
+        0..=4 => return Err(too_few(whole, &words)),
+        count => {
+            let from = words[6].column - whole.column;
+            let rest = whole.part(from, whole.text.len());
+            let hint = format!("{FIELDS}; there is none for the year or for a command");
+            return Err(rest.wrong(format!("{count} fields are too many"), hint));
+        }
+    };
+    if !fields.ever_match() {
+        let hint = "no chosen month has such a day; for the last day of a month write `L`";
+        return Err(whole.wrong(format!("`{}` never fires", whole.text), hint));
+    }
+    Ok(Expression::Fields(fields))
+}
+
+/// Without the blanks around it, and only what a keyboard in ASCII can type.
+fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
+    if text.len() > BYTES_MAX {
+        return Err(ScheduleError {
+            column: 0,
+            length: text.chars().count(),
+            message: format!("a schedule of {} bytes is longer than {BYTES_MAX}", text.len()),
+            hint: Some("write ranges and steps instead of long lists, or two schedules".into()),
+        });
+    }
+    let is_blank = |c: char| c.is_ascii_whitespace();
+    let column = text.chars().take_while(|c| is_blank(*c)).count();
+    let whole = Piece { text: text.trim_matches(is_blank), column };
+    let strange = |c: &char| !c.is_ascii() || c.is_ascii_control() && *c != '\t';
+    if let Some((index, found)) = whole.text.chars().enumerate().find(|(_, c)| strange(c)) {
+        let (message, hint) = match found {
+            '\n' | '\r' => ("a line break stands inside the schedule".into(), "write one schedule as one line"),
+            c if c.is_numeric() => (format!("`{c}` is not an ASCII digit"), "write the digits 0 to 9"),
+            '\u{2010}'..='\u{2015}' | '\u{2212}' => (format!("`{found}` is not a hyphen"), "write `-`"),
+            c if c.is_whitespace() => ("a blank of another kind stands here".into(), "write an ordinary blank"),
+            c => (
+                format!("`{}` has no place in a schedule", c.escape_debug()),
+                "write digits, `* , - /` and English names",
+            ),
+        };
+        return Err(ScheduleError { column: column + index, length: 1, message, hint: Some(hint.into()) });
+    }
+    if whole.text.is_empty() {
+        return Err(whole.wrong("the schedule is empty", FIELDS));
+    }
+    Ok(whole)
+}
+
+/// `@daily`, `@every 5m`.
+fn named(whole: Piece) -> Result<Expression, ScheduleError> {
+    let at = whole.text.find([' ', '\t']).unwrap_or(whole.text.len());
+    let (name, rest) = (whole.part(0, at), whole.part(at, whole.text.len()));
+    let blanks = rest.text.len() - rest.text.trim_start().len();
+    let rest = rest.part(blanks, rest.text.len());
+    let lower = name.text.to_ascii_lowercase();
+    if lower == "@every" {
+        return every::parse(rest).map(Expression::Every);
+    }
+    if lower == "@reboot" {
+        let hint = "write when it is due, or `@every 1h`; what must precede a start belongs in an init container";
+        return Err(name.wrong("`@reboot` names no instant that all replicas could agree on", hint));
+    }
+    let Some((_, meaning)) = MACROS.iter().find(|(known, _)| *known == lower) else {
+        let hint = match lower.strip_prefix("@every") {
+            Some(distance) => format!("write `@every {distance}`"),
+            None => "write @yearly, @monthly, @weekly, @daily, @hourly or `@every 5m`".into(),
+        };
+        return Err(name.wrong(format!("`{}` is not a known name", name.text), hint));
+    };
+    if !rest.text.is_empty() {
+        return Err(rest.wrong(format!("`{}` stands after `{}`", rest.text, name.text), "remove it"));
+    }
+    fields(&Piece { text: meaning, column: 0 }.words(), "").map(Expression::Fields)
+}
+
+fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
+    let with_seconds = words.len() == 6;
+    let words_after_seconds = &words[usize::from(with_seconds)..];
+    let read = |index: usize, field: &Field| field.parse(words_after_seconds[index], salt);
+    let second = if with_seconds { SECOND.parse(words[0], salt)? } else { Values { bits: 1, ..Values::default() } };
+    let (minute, hour) = (read(0, &MINUTE)?, read(1, &HOUR)?);
+    let (of_month, month) = (read(2, &DAY_OF_MONTH)?, read(3, &MONTH)?);
+    let of_week = read(4, &DAY_OF_WEEK).map_err(|mut error| {
+        if with_seconds {
+            let hint = error.hint.unwrap_or_default();
+            error.hint = Some(format!("{hint} (of six fields the first is seconds and the last is day-of-week)"));
+        }
+        error
+    })?;
+    Ok(Fields {
+        seconds: second.bits,
+        minutes: minute.bits,
+        hours: hour.bits,
+        months: month.bits,
+        days: DayRule { of_month, of_week },
+        elapsed: minute.starred || hour.starred,
+    })
+}
+
+fn too_few(whole: Piece, words: &[Piece]) -> ScheduleError {
+    let first = words[0].text.to_ascii_lowercase();
+    let hint = if MACROS.iter().any(|(name, _)| name[1..] == first) {
+        format!("write `@{first}`")
+    } else if first == "every" {
+        "write `@every 5m`".into()
+    } else if words.len() == 1 && every::parse(whole).is_ok() {
+        format!("write `@every {first}`")
+    } else {
+        FIELDS.into()
+    };
+    let plural = if words.len() == 1 { "" } else { "s" };
+    whole.wrong(format!("{} field{plural} are too few", words.len()).replace("1 field are", "1 field is"), hint)
+}

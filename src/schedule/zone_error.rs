@@ -1,0 +1,117 @@
+//! A zone that was refused, and which one was probably meant.
+
+use super::zone_data::names;
+use super::zone_data_version;
+use std::fmt;
+
+/// A name that is no zone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ZoneError {
+    /// The text as written.
+    pub found: String,
+    /// Up to three names that may be meant, the likeliest first.
+    pub nearest: Vec<String>,
+    reason: Reason,
+}
+
+/// Why it was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    Empty,
+    /// `+02:00`, `UTC+2`.
+    Offset,
+    /// `Local`.
+    Host,
+    Unknown,
+}
+
+/// Abbreviations that people write and the database does not have: summer time has its own for the same place, and
+/// some mean several places.
+const ABBREVIATIONS: [(&str, &[&str]); 15] = [
+    ("Z", &["UTC"]),
+    ("PST", &["America/Los_Angeles"]),
+    ("PDT", &["America/Los_Angeles"]),
+    ("MDT", &["America/Denver"]),
+    ("CST", &["America/Chicago", "Asia/Shanghai", "America/Havana"]),
+    ("CDT", &["America/Chicago", "America/Havana"]),
+    ("EDT", &["America/New_York"]),
+    ("BST", &["Europe/London", "Asia/Dhaka"]),
+    ("CEST", &["Europe/Berlin", "Europe/Paris", "Europe/Madrid"]),
+    ("EEST", &["Europe/Athens", "Europe/Helsinki", "Europe/Kyiv"]),
+    ("MSK", &["Europe/Moscow"]),
+    ("IST", &["Asia/Kolkata", "Europe/Dublin", "Asia/Jerusalem"]),
+    ("JST", &["Asia/Tokyo"]),
+    ("KST", &["Asia/Seoul"]),
+    ("AEST", &["Australia/Sydney", "Australia/Brisbane", "Australia/Melbourne"]),
+];
+
+const NEAREST_MAX: usize = 3;
+
+impl ZoneError {
+    pub(super) fn new(found: &str, reason: Reason) -> Self {
+        let nearest = if reason == Reason::Unknown { nearest(found) } else { Vec::new() };
+        Self { found: found.to_owned(), nearest, reason }
+    }
+
+    /// What to write instead.
+    pub fn hint(&self) -> String {
+        let quoted: Vec<_> = self.nearest.iter().map(|name| format!("`{name}`")).collect();
+        match quoted.split_last() {
+            None => "write a name of the IANA database, such as `Europe/Berlin` or `UTC`".into(),
+            Some((only, [])) => format!("did you mean {only}?"),
+            Some((last, others)) => format!("did you mean {} or {last}?", others.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for ZoneError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = &self.found;
+        match self.reason {
+            Reason::Empty => write!(f, "the zone's name is empty"),
+            Reason::Offset => {
+                write!(f, "`{found}` is an offset, which knows no daylight saving, and not a zone's name")
+            }
+            Reason::Host => write!(f, "`{found}` means the host's zone, in which replicas may differ"),
+            Reason::Unknown => write!(f, "zone `{found}` is not in the zone data {}", zone_data_version()),
+        }
+    }
+}
+
+fn nearest(found: &str) -> Vec<String> {
+    if let Some((_, names)) = ABBREVIATIONS.iter().find(|(short, _)| short.eq_ignore_ascii_case(found)) {
+        return names.iter().map(|name| (*name).to_owned()).collect();
+    }
+    let wanted: String = found.chars().take(64).map(|c| if c == ' ' { '_' } else { c.to_ascii_lowercase() }).collect();
+    let limit = 1 + wanted.chars().count() / 5;
+    let mut scored: Vec<_> = names()
+        .map(|name| {
+            let lower = name.to_ascii_lowercase();
+            let city = lower.rsplit('/').next().unwrap_or(&lower);
+            let wanted_city = wanted.rsplit('/').next().unwrap_or(&wanted);
+            // A right city on a wrong continent, or without one, is nearer than any misspelling.
+            let by_city = if city.len() < 4 { usize::MAX } else { distance(wanted_city, city) };
+            (by_city.min(distance(&wanted, &lower)), distance(&wanted, &lower), name)
+        })
+        .filter(|(score, ..)| *score <= limit)
+        .collect();
+    scored.sort_unstable();
+    scored.dedup();
+    scored.into_iter().take(NEAREST_MAX).map(|(.., name)| name.to_owned()).collect()
+}
+
+/// How many letters must be put in, left out or exchanged.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (line, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, other) in to.iter().enumerate() {
+            let exchanged = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = exchanged.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
