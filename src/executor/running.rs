@@ -55,7 +55,8 @@ impl Running {
     pub async fn wait(mut self) -> Exit {
         let leader = self.group.id();
         let ended = read_until(&mut self.output, children::ended(leader)).await;
-        // Twice: a stop may also come while the output is drained.
+        // Before the drain, so that what is being stopped is read to its end; and after it, since a stop may also come
+        // while the output is drained.
         self.read_what_is_being_stopped().await;
         let pipe_held_open = self.output.drain().await;
         self.read_what_is_being_stopped().await;

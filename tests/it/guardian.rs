@@ -156,6 +156,7 @@ async fn an_extension_keeps_a_run_alive() {
     guardian.extend(&context("extended").run, 1, now() + Duration::from_secs(1000)).unwrap();
     until("the other is gone", || !is_alive(jobs[1].pid()));
     assert!(is_alive(jobs[0].pid()));
+    guardian.disarm(&context("extended").run, 1).unwrap();
 }
 
 #[tokio::test]
@@ -174,6 +175,7 @@ async fn an_extension_that_was_sent_in_time_counts_even_if_it_is_read_too_late()
     let end = Job::start(SLEEPER, "read-late-end");
     until("it acts again", || !is_alive(end.pid()));
     assert!(is_alive(job.pid()));
+    guardian.disarm(&context("read-late").run, 1).unwrap();
 }
 
 #[tokio::test]
@@ -231,7 +233,7 @@ async fn the_same_run_of_another_replica_is_left_alone() {
     let job = Job::start(SLEEPER, "whose");
     let (run, other) = (context("whose").run, onecron::job::ReplicaId::new("other", "1"));
     guardian.arm(&run, 1, &other, Until { term_at: now(), kill_after: Duration::ZERO }).unwrap();
-    arm(&guardian, "whose-end", 100);
+    arm(&guardian, "whose-end", 300);
     let end = Job::start(SLEEPER, "whose-end");
     until("a later deadline has passed", || !is_alive(end.pid()));
     assert!(is_alive(job.pid()));
@@ -259,9 +261,8 @@ async fn a_number_that_is_now_somebody_elses_is_not_signalled() {
     until("it leads its group", || {
         std::fs::read_to_string(format!("/proc/{stranger}/cmdline")).is_ok_and(|line| line.starts_with("sleep"))
     });
-    for job in ["recycled", "recycled-end"] {
-        arm(&guardian, job, 100);
-    }
+    arm(&guardian, "recycled", 100);
+    arm(&guardian, "recycled-end", 400);
     adopt(&guardian, "recycled", stranger);
     let end = Job::start(SLEEPER, "recycled-end");
     until("the deadline has passed", || !is_alive(end.pid()));
@@ -303,7 +304,9 @@ async fn a_guardian_that_does_not_listen_is_replaced() {
     arm(&guardian, "deaf-end", 100);
     let job = Job::start(SLEEPER, "deaf-end");
     until("the new one does its duty", || !is_alive(job.pid()));
+    until("the old one is gone, and will not act on what it knew", || !is_there(i32::try_from(first).unwrap()));
     assert!(now().since(before) < Duration::from_secs(5));
+    guardian.disarm(&context("deaf").run, 1).unwrap();
 }
 
 #[test]
