@@ -5,7 +5,7 @@
 //! that the store confirmed moves the instant. When the daemon dies or stands still, nothing moves it any more, and
 //! the guardian sends TERM to the run's process group at the deadline, and KILL after the grace.
 //!
-//! It is told by one line per message, at most [`protocol::LINE_MOST`] bytes, fields separated by one blank, instants
+//! It is told by one line per message, at most 1024 bytes, fields separated by one blank, instants
 //! in nanoseconds since boot, durations in nanoseconds:
 //!
 //! ```text
