@@ -2,13 +2,11 @@
 
 pub mod cli;
 pub mod clock;
-<<<<<<< HEAD
-pub mod engine;
-=======
 pub mod config;
->>>>>>> config
+pub mod engine;
+pub mod executor;
 pub mod job;
 pub mod schedule;
-pub mod store;
 pub mod secret;
+pub mod store;
 pub mod telemetry;

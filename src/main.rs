@@ -1,3 +1,7 @@
 //! The `onecron` program.
 
-fn main() {}
+fn main() {
+    if std::env::args().nth(1).as_deref() == Some("guardian") {
+        std::process::exit(onecron::executor::guardian::serve());
+    }
+}

@@ -2,4 +2,7 @@
 #![expect(missing_docs, clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
 
 mod config;
+mod executor;
+mod guardian;
+mod processes;
 mod simulation;

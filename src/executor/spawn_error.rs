@@ -1,0 +1,106 @@
+//! Why a run's process could not be started, and what to write instead.
+
+use crate::job::CommandSpec;
+use crate::job::Program;
+use std::io;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// Why a process was not started. Except for [`Self::TooLate`], nothing of the job was executed.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The deadline had passed before the start, or right after it. In the second case the process was killed at
+    /// once, but may have done something in between: as after a pause of the machine, the fencing token decides.
+    #[error("start the job: its lease ended before the process was up, so that somebody else may have the run")]
+    TooLate,
+    /// A command written as a string, and no shell to read it.
+    #[error(
+        "start the job: there is no shell `{shell}` here: write the command as a list, which needs none, or name another `shell`"
+    )]
+    MissingShell {
+        /// The shell.
+        shell: String,
+    },
+    /// The program is not there.
+    #[error(
+        "start the job: there is no program `{program}`: write its full path, or set `PATH` in the job's `env` (a list is not read by a shell: `[sh, -c, ...]` or a string is)"
+    )]
+    MissingProgram {
+        /// The program.
+        program: String,
+    },
+    /// The script is there, the program that its first line names is not.
+    #[error(
+        "start the job: `{program}` is there, but not what should interpret it: check its first line (`#!/bin/sh`, without a carriage return) and that it is built for this system"
+    )]
+    MissingInterpreter {
+        /// The script.
+        program: String,
+    },
+    /// The folder to run in is not there, or is not a folder.
+    #[error("start the job: `workingDir: {path}` is not a folder here: create it, or mount it into the container")]
+    MissingWorkingDir {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The program or the folder may not be used.
+    #[error(
+        "start the job: `{path}` may not be used by this user: a program needs `chmod +x` and no `noexec` mount (or write `[sh, {path}]`), a folder needs `chmod +x` for this user"
+    )]
+    NotPermitted {
+        /// The program or folder.
+        path: String,
+    },
+    /// A file that is executable but neither a binary for this system nor a script with a first line.
+    #[error(
+        "start the job: `{program}` is neither a script nor a program for this system: begin a script with `#!/bin/sh`"
+    )]
+    NotAProgram {
+        /// The file.
+        program: String,
+    },
+    /// Anything else: no memory, too many processes, a NUL in an argument.
+    #[error("start the job: execute `{program}`")]
+    Other {
+        /// The program.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// Says what an error of the spawn was about: the system has one number for many reasons.
+    pub(super) fn diagnose(command: &CommandSpec, source: io::Error) -> Self {
+        let program = command.program.argv().first().map_or_else(String::new, ToString::to_string);
+        let folder = command.working_dir.as_deref();
+        match source.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                if let Some(path) = folder.filter(|path| !path.is_dir()) {
+                    Self::MissingWorkingDir { path: path.to_path_buf() }
+                } else if is_there(&program, folder) {
+                    Self::MissingInterpreter { program }
+                } else if matches!(command.program, Program::Shell { .. }) {
+                    Self::MissingShell { shell: program }
+                } else {
+                    Self::MissingProgram { program }
+                }
+            }
+            io::ErrorKind::PermissionDenied => {
+                let closed = |path: &&Path| {
+                    path.join(".").metadata().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+                };
+                let path = folder.filter(closed).map_or(program, |path| path.display().to_string());
+                Self::NotPermitted { path }
+            }
+            _ if source.raw_os_error() == Some(nix::errno::Errno::ENOEXEC as i32) => Self::NotAProgram { program },
+            _ => Self::Other { program, source },
+        }
+    }
+}
+
+/// Whether a program that is named by a path exists. Names without a slash are looked up in `PATH`, by the system.
+fn is_there(program: &str, folder: Option<&Path>) -> bool {
+    let path = folder.map_or_else(|| PathBuf::from(program), |folder| folder.join(program));
+    program.contains('/') && path.exists()
+}
