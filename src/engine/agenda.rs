@@ -116,7 +116,9 @@ impl Engine {
             // no replica was up.
             let window = i64::try_from(job.starting_deadline(tick).as_secs()).unwrap_or(i64::MAX / 4);
             if tick.seconds() + window < seconds {
-                self.plan(&name, (seconds - window - 1).max(tick.seconds()));
+                let through = (seconds - window - 1).max(tick.seconds());
+                self.plan(&name, through);
+                self.notice(Notice::TicksPassed { job: name, first: tick, through: Tick::from_seconds(through) });
                 continue;
             }
             let previous = job.previous;

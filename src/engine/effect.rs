@@ -147,6 +147,16 @@ pub enum Notice {
         /// By so many milliseconds.
         late_ms: i64,
     },
+    /// Ticks passed while this replica did not look: it, or the machine, was suspended, or its clock moved. Whoever was
+    /// up has run them, or the audit settles them.
+    TicksPassed {
+        /// The job.
+        job: JobName,
+        /// The first.
+        first: Tick,
+        /// No tick after this instant is meant.
+        through: Tick,
+    },
     /// This replica has the run.
     RunClaimed {
         /// The run.

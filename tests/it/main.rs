@@ -1,5 +1,5 @@
 //! All integration tests but `tidy`: one binary, one module per subject.
-#![expect(missing_docs, clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
+#![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
 
 mod config;
 mod executor;

@@ -39,8 +39,8 @@ fn campaign(seeds: std::ops::Range<u64>, faults: Faults) -> Vec<(u64, String)> {
 #[test]
 fn no_tick_is_started_twice_and_each_has_one_outcome() {
     let failures = campaign(seeds(), Faults::ALL);
-    let first = failures.first();
-    assert!(failures.is_empty(), "{} seeds failed; first: {first:#?}", failures.len());
+    let first: Vec<_> = failures.iter().take(60).collect();
+    assert!(failures.is_empty(), "{} seeds failed; the first: {first:#?}", failures.len());
 }
 
 /// The twin: with a store whose begin does not look at owner and start, the same campaign finds double starts.
@@ -56,4 +56,14 @@ fn the_same_seed_gives_the_same_story() {
     let (one, two) = (World::story(7, Faults::ALL), World::story(7, Faults::ALL));
     assert!(one.len() > 1_000, "{} lines are no story", one.len());
     assert_eq!(one, two);
+}
+
+#[test]
+fn zz_show() {
+    let seed: u64 = std::env::var("SHOW").unwrap().parse().unwrap();
+    let want = std::env::var("WANT").unwrap();
+    for line in World::play(seed, Faults::ALL).lines {
+        let text = format!("{line:?}");
+        if want.split('|').any(|want| text.contains(want)) { eprintln!("{}", text); }
+    }
 }

@@ -93,6 +93,7 @@ struct Replica {
 /// One line that a replica would have logged.
 #[derive(Debug, Clone)]
 pub struct Line {
+    #[expect(dead_code, reason = "shown in stories")]
     pub at: Micros,
     pub replica: usize,
     pub incarnation: u32,
@@ -126,7 +127,7 @@ impl World {
         Self::play(seed, faults).lines.iter().map(|line| format!("{line:?}")).collect()
     }
 
-    fn play(seed: u64, faults: Faults) -> Self {
+    pub fn play(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
         let table = table(&mut random);
         let replicas = (0..REPLICAS)
@@ -207,7 +208,7 @@ impl World {
 
     fn clocks(&self, replica: usize) -> Now {
         let replica = &self.replicas[replica];
-        let drifted = self.now as i64 + self.now as i64 / 1_000_000 * replica.drift;
+        let drifted = self.now as i64 + self.now as i64 * replica.drift / 1_000_000;
         let boot = replica.boot_offset + drifted as u64;
         let wall = DateTime::from_timestamp(EPOCH, 0).unwrap()
             + TimeDelta::microseconds(drifted)
@@ -219,7 +220,7 @@ impl World {
     fn true_time(&self, replica: usize, boot: Boot) -> Micros {
         let replica = &self.replicas[replica];
         let drifted = (boot.nanos() / 1_000).saturating_sub(replica.boot_offset) as i64;
-        (drifted - drifted / 1_000_000 * replica.drift).max(0) as u64 + 1
+        (drifted * 1_000_000 / (1_000_000 + replica.drift)).max(0) as u64 + 2
     }
 
     fn store_time(&self) -> i64 {
@@ -229,8 +230,11 @@ impl World {
     fn happen(&mut self, what: What) {
         match what {
             What::Wake { replica } => {
-                self.replicas[replica].wake = None;
-                self.tell(replica, Event::Woke);
+                // An earlier wake-up took the place of this one.
+                if self.replicas[replica].wake.is_some_and(|wake| wake <= self.now) {
+                    self.replicas[replica].wake = None;
+                    self.tell(replica, Event::Woke);
+                }
             }
             What::Arrive { replica, incarnation, request, steps, reply } => {
                 let now = self.store_time();
@@ -270,6 +274,7 @@ impl World {
             What::Restart { replica } => self.restart(replica),
             What::Pause { replica, until } => {
                 self.replicas[replica].paused_until = until;
+                self.replicas[replica].wake = Some(until);
                 self.put(until, What::Wake { replica });
             }
             What::Step { replica, by_ms } => {
@@ -341,7 +346,9 @@ impl World {
         let Some(engine) = &self.replicas[replica].engine else { return };
         let wake = engine.wake_at();
         let now = self.clocks(replica);
-        let wall = wake.wall.map(|at| self.now + (at - now.wall).num_microseconds().unwrap_or(0).max(0) as u64 + 1);
+        let rate = 1_000_000 + self.replicas[replica].drift;
+        let slow = |micros: i64| (micros * 1_000_000 / rate).max(0) as u64 + 2;
+        let wall = wake.wall.map(|at| self.now + slow((at - now.wall).num_microseconds().unwrap_or(0)));
         let boot = wake.boot.map(|at| self.true_time(replica, at));
         // The daemon sleeps in bounded steps.
         let at = [wall, boot, Some(self.now + SECOND)].into_iter().flatten().min().unwrap().max(self.now + 100);
