@@ -53,7 +53,8 @@ pub(super) struct Failure {
 impl Failure {
     /// A record of a form that we do not know.
     pub fn newer_format(job: &str, format: u32) -> Self {
-        let detail = format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
+        let detail =
+            format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
         Self { kind: ErrorKind::Misconfigured, detail, drops: false, unknown_script: false }
     }
 }
@@ -191,7 +192,11 @@ fn send(
 
 /// What an error of the server or of the connection means.
 fn classify(error: &RedisError) -> Failure {
-    let text = error.to_string();
+    // A server's error as the server words it, `CODE text`: that is what an operator can look up.
+    let text = match error.code() {
+        Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
+        None => error.to_string(),
+    };
     let failure = |kind, detail: String, drops| Failure { kind, detail, drops, unknown_script: false };
     let denied = "the server refuses us: write `redis://user:password@host` with an account that may read, write and \
                   run scripts on `onecron:*`";
