@@ -1,8 +1,15 @@
 //! All integration tests but `tidy`: one binary, one module per subject.
+
 #![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
+#![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod config;
+mod conformance;
+mod differential;
 mod executor;
 mod guardian;
 mod processes;
+mod redis_store;
 mod simulation;
+mod sqlite_store;
+mod support;
