@@ -25,7 +25,7 @@ impl Engine {
     pub(super) fn run_not_started(&mut self, now: Now, run: &RunKey, (too_late, error): (bool, String)) {
         let Some(ours) = self.runs.get_mut(run) else { return };
         if too_late {
-            return self.abandon(run);
+            return self.give_back(now, run);
         }
         let exit = Exit { code: None, signal: None, output_tail: String::new(), output_bytes: 0 };
         let ending = ours.ending(now, Outcome::NotStarted, (exit, error));
@@ -61,7 +61,7 @@ impl Engine {
     pub(super) fn finish(&mut self, now: Now, run: &RunKey, ending: Ending) {
         let Some(ours) = self.runs.get_mut(run) else { return };
         let facts = ours.facts(run);
-        let (attempts, output_bytes) = (ours.attempts, ours.output_bytes);
+        let (attempts, output_bytes) = (ours.start, ours.output_bytes);
         ours.phase = Phase::Completing(Box::new(ending.clone()));
         self.notice(Notice::RunFinished { facts, ending, attempts, output_bytes });
         self.look_at_run(now, run);
@@ -84,10 +84,10 @@ impl Run {
     /// When the next attempt begins, where one is left and the timeout leaves time for it.
     fn next_attempt(&self, now: Now) -> Option<Boot> {
         let retry = self.spec.retry;
-        if self.attempts > retry.limit {
+        if self.start > retry.limit {
             return None;
         }
-        let doubled = retry.backoff.saturating_mul(1 << self.attempts.saturating_sub(1).min(20));
+        let doubled = retry.backoff.saturating_mul(1 << self.start.saturating_sub(1).min(20));
         let until = now.boot + doubled.min(retry.max_backoff.max(retry.backoff));
         self.timeout_at().is_none_or(|end| until < end).then_some(until)
     }

@@ -70,10 +70,7 @@ impl Engine {
                 let ending = (**ending).clone();
                 self.finish(now, run, ending);
             }
-            Phase::Beginning { .. } => match ours.last_failure.clone() {
-                Some(ending) => self.finish(now, run, *ending),
-                None => self.abandon(run), // a rerun that has not begun here
-            },
+            Phase::Beginning { .. } => self.give_back(now, run),
             Phase::Running | Phase::Abandoning | Phase::Settling(_) | Phase::Completing(_) => {}
         }
     }

@@ -224,7 +224,7 @@ pub enum Notice {
         facts: RunFacts,
         /// How.
         ending: Ending,
-        /// Attempts of this replica.
+        /// Attempts so far, those of earlier owners included.
         attempts: u32,
         /// All bytes of output of the last attempt.
         output_bytes: u64,

@@ -203,9 +203,12 @@ impl Engine {
         self.notice(Notice::ClockJumped { by_ms });
         self.settle_from = now.boot + self.lease;
         if by_ms < 0 {
-            let names: Vec<JobName> = self.jobs.keys().cloned().collect();
+            let seconds = now.wall.timestamp();
+            let ahead = |job: &Job| job.next.is_some_and(|next| next.seconds() > seconds);
+            let names: Vec<JobName> =
+                self.jobs.iter().filter(|(_, job)| ahead(job)).map(|(name, _)| name.clone()).collect();
             for name in names {
-                self.plan(&name, now.wall.timestamp());
+                self.plan(&name, seconds);
             }
         }
     }

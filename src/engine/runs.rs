@@ -74,7 +74,7 @@ pub struct Run {
     pub spec: Arc<JobSpec>,
     /// Why it runs.
     pub trigger: Trigger,
-    /// Begins so far.
+    /// Begins so far: the number of the present attempt.
     pub start: u32,
     /// Where it stands.
     pub phase: Phase,
@@ -88,8 +88,6 @@ pub struct Run {
     pub lease_lost: bool,
     /// The first start here.
     pub first_start: Option<Boot>,
-    /// Starts here.
-    pub attempts: u32,
     /// Why it is being stopped, and when it will be killed.
     pub stop: Option<(StopCause, Boot, Duration)>,
     /// KILL was sent.
@@ -117,7 +115,6 @@ impl Run {
             renew_at: Boot::from_nanos(0),
             lease_lost: false,
             first_start: None,
-            attempts: 0,
             stop: None,
             killed: false,
             waits: 0,
@@ -164,6 +161,14 @@ impl Engine {
 
     pub(super) fn abandon(&mut self, run: &RunKey) {
         self.turn(run, Phase::Abandoning);
+    }
+
+    /// Gives a run back whose begun attempt was not started. If an earlier attempt was, its end is the run's.
+    pub(super) fn give_back(&mut self, now: Now, run: &RunKey) {
+        match self.runs.get_mut(run).and_then(|ours| ours.last_failure.take()) {
+            Some(ending) => self.finish(now, run, *ending),
+            None => self.abandon(run),
+        }
     }
 
     pub(super) fn settle_own(&mut self, run: &RunKey, decision: Decision) {
@@ -432,11 +437,10 @@ impl Engine {
         let Some(ours) = self.runs.get_mut(run) else { return };
         ours.start += 1;
         if draining || now.boot >= first_sent + lease {
-            return self.abandon(run);
+            return self.give_back(now, run);
         }
         ours.phase = Phase::Running;
         ours.deadline = None;
-        ours.attempts += 1;
         ours.confirmed = first_sent;
         ours.renew_at = first_sent + lease / 3;
         ours.lease_lost = false;

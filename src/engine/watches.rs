@@ -56,6 +56,14 @@ impl Watch {
         }
     }
 
+    /// Whether no process of the run can have been started: it was claimed and not begun, or given back after a begin
+    /// that came too late. (Of a run that may be started again the records cannot tell.)
+    fn never_ran(&self) -> bool {
+        let record = &self.record;
+        let unbegun = matches!(record.state, RunState::Claimed | RunState::Abandoned);
+        record.start == 0 || (unbegun && !record.rerun && record.start == 1)
+    }
+
     /// How often to read it meanwhile: a change that is seen late is a death that is noticed late.
     fn poll(&self) -> Duration {
         match self.record.state {
@@ -120,7 +128,7 @@ impl Engine {
         let Some(job) = job.filter(|job| job.registered) else { return Some(read) };
         let window = job.starting_deadline(run.scheduled_for);
         let late = now.wall.timestamp_millis() - run.scheduled_for.millis() > super::agenda::millis(window);
-        let over = late && watch.record.start == 0;
+        let over = late && watch.never_ran();
         if !free && !over {
             watch.waits_for_place = true;
             return Some(read);
@@ -134,10 +142,10 @@ impl Engine {
 
     fn trigger_of_takeover(&self, run: &RunKey) -> Trigger {
         let Some(watch) = self.watches.get(run) else { return Trigger::Schedule };
-        if watch.record.start > 0 {
-            Trigger::Rerun
-        } else {
+        if watch.never_ran() {
             Trigger::parse(&watch.record.trigger).unwrap_or(Trigger::Schedule)
+        } else {
+            Trigger::Rerun
         }
     }
 
@@ -183,13 +191,14 @@ impl Engine {
         let late = now.wall.timestamp_millis() - run.scheduled_for.millis();
         let left = window.saturating_sub(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
         // A rerun is judged by its starts, not by the starting deadline.
-        let deadline = (start == 0).then_some(now.boot + left);
+        let first = self.watches.get(run).is_none_or(Watch::never_ran);
+        let deadline = first.then_some(now.boot + left);
         let ours = Run::claimed(&job.spec, trigger, (start, deadline));
         self.unwatch(run);
         let facts = RunFacts { run: run.clone(), trigger, start: start + 1 };
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
         self.own(now, run.clone(), ours);
-        if start == 0 && left.is_zero() {
+        if first && left.is_zero() {
             self.settle_own(run, Decision::Missed(MissedReason::NoReplica));
         }
     }

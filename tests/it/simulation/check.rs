@@ -143,6 +143,14 @@ fn lines(world: &World) -> Result<(), String> {
                 let range = |(other, life, job, first, through): &(usize, u32, &JobName, Tick, Tick)| {
                     (other, life, *job) == (replica, incarnation, &run.job) && (*first..=*through).contains(&tick)
                 };
+                let at = (tick.seconds() - EPOCH) as Micros * SECOND;
+                let skewed = |(other, from, to): &(usize, Micros, Micros)| {
+                    other == replica && *from < at + 40 * SECOND && at < *to + 5 * SECOND
+                };
+                // A replica whose clock is off by more than a starting deadline takes a tick for one of another time.
+                if world.skewed.iter().any(skewed) {
+                    continue;
+                }
                 if skipped + claimed == 0 && !passed.iter().any(range) {
                     return Err(format!("r{replica}-{incarnation} said nothing of {run}"));
                 }

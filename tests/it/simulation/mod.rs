@@ -57,13 +57,3 @@ fn the_same_seed_gives_the_same_story() {
     assert!(one.len() > 1_000, "{} lines are no story", one.len());
     assert_eq!(one, two);
 }
-
-#[test]
-fn zz_show() {
-    let seed: u64 = std::env::var("SHOW").unwrap().parse().unwrap();
-    let want = std::env::var("WANT").unwrap();
-    for line in World::play(seed, Faults::ALL).lines {
-        let text = format!("{line:?}");
-        if want.split('|').any(|want| text.contains(want)) { eprintln!("{}", text); }
-    }
-}
