@@ -18,6 +18,7 @@ use crate::job::RunKey;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Verdict;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,9 @@ pub struct Job {
     pub previous: i64,
     /// The latest tick (seconds) that is known to have a record.
     pub latest_record: i64,
+    /// Ticks above `decided_through` that this replica settled: the audit may ask again, to advance, and the store
+    /// answers a repeated settlement as it did the first time.
+    pub settled: BTreeSet<Tick>,
     /// When the audit looks at it, as it stands there.
     pub audit: Option<i64>,
 }
@@ -82,6 +86,7 @@ impl Engine {
             next: None,
             previous: 0,
             latest_record: 0,
+            settled: BTreeSet::new(),
             audit: None,
         };
         self.jobs.insert(name.clone(), job);

@@ -287,6 +287,7 @@ impl Engine {
             job.last_success = record.last_success;
             if job.decided_through != Some(record.decided_through) {
                 job.decided_through = Some(record.decided_through);
+                job.settled = job.settled.split_off(&Tick::from_seconds(record.decided_through + 1));
                 self.plan_audit(now, name);
             }
         }

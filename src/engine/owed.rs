@@ -65,6 +65,10 @@ impl Engine {
         self.alarms.clear(&Topic::Owed(run.clone()));
         match (answer.verdict, answer.run) {
             (Verdict::Settled, _) => {
+                let first = self.jobs.get_mut(&run.job).is_none_or(|job| job.settled.insert(run.scheduled_for));
+                if !first {
+                    return;
+                }
                 let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
                 let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
                 self.notice(Notice::RunMissed { facts, reason: owed.reason, late_ms });

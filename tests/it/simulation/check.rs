@@ -145,7 +145,7 @@ fn lines(world: &World) -> Result<(), String> {
                 };
                 let at = (tick.seconds() - EPOCH) as Micros * SECOND;
                 let skewed = |(other, from, to): &(usize, Micros, Micros)| {
-                    other == replica && *from < at + 40 * SECOND && at < *to + 5 * SECOND
+                    other == replica && *from < at + 40 * SECOND && at < *to + 25 * SECOND
                 };
                 // A replica whose clock is off by more than a starting deadline takes a tick for one of another time.
                 if world.skewed.iter().any(skewed) {
