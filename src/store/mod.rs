@@ -9,13 +9,19 @@
 //! by whatever its clock says, finds the tick decided.
 
 mod error;
+mod fields;
 mod memory;
+mod open;
+mod redis;
+mod sqlite;
 pub mod transition;
 
 pub use error::Error;
 pub use error::ErrorKind;
 pub use memory::MemoryStore;
 pub use memory::Records;
+pub use open::OpenError;
+pub use open::open;
 
 use crate::job::Answer;
 use crate::job::HistoryEntry;

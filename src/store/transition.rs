@@ -258,7 +258,10 @@ fn begin(
     // Asking is a sign of life: a claim that waits for the slot is not taken over.
     run.number += 1;
     changes.run = true;
-    if run.start == 0 && job.last_begun > run.scheduled_for.seconds() {
+    // A run that holds its slot since an earlier begin kept all others out. One that was given back after a begin did
+    // not: a later tick may have begun since, and its token must stay the highest.
+    let kept = run.start > 0 && (!run.exclusive || job.slot == Some(run.scheduled_for));
+    if !kept && job.last_begun > run.scheduled_for.seconds() {
         return Verdict::Superseded;
     }
     if run.exclusive {
@@ -372,6 +375,9 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
     match expect {
         Expect::Absent { after_ms } => {
             let tick = key.scheduled_for;
+            if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
+                return Verdict::Settled; // sent again
+            }
             if picture.run.is_some() || tick.seconds() <= job.decided_through {
                 let before = job.decided_through;
                 if picture.run.is_some() {
@@ -383,10 +389,16 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             if now < tick.millis() + after_ms {
                 return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
             }
+            if matches!(decision, Decision::Lost | Decision::Drained) {
+                return Verdict::Changed; // nothing is there that could be lost
+            }
             picture.run = Some(settled_run(key, owner, now));
             advance(job, *previous, tick);
         }
         Expect::Own(own) => {
+            if picture.run.as_ref().is_some_and(|run| is_settled(run, own, *decision)) {
+                return Verdict::Settled; // sent again
+            }
             let unbegun = |run: &RunRecord| run.state == RunState::Claimed && run.owner == *own;
             if !picture.run.as_ref().is_some_and(unbegun) {
                 return Verdict::Changed;
@@ -404,6 +416,17 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
     }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled
+}
+
+/// Whether the run ended by that replica's same decision. A watcher's decision over somebody else's run leaves no trace
+/// of who decided, so a resent one of those answers `Changed`.
+fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
+    let written = match decision {
+        Decision::Missed(reason) => (Some(Outcome::Missed), reason.as_str()),
+        Decision::Skipped(reason) => (Some(Outcome::Skipped), reason.as_str()),
+        Decision::Lost | Decision::Drained => return false,
+    };
+    run.state == RunState::Done && run.owner == *owner && (run.outcome, run.reason.as_str()) == written
 }
 
 /// Writes a decision; false where it does not fit the state.
@@ -527,3 +550,6 @@ fn drop_old(picture: &mut Picture, now: i64, changes: &mut Changes) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! The one connection to a server: made at the first request, dropped at the first doubt, made again at the next.
+
+use super::scripts::Scripts;
+use crate::store::Error;
+use crate::store::ErrorKind;
+use redis::AsyncConnectionConfig;
+use redis::Client;
+use redis::Pipeline;
+use redis::RedisError;
+use redis::Value;
+use redis::aio::MultiplexedConnection;
+use std::future::Future;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+/// How long connecting may take, greeting included.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long the reply to a whole batch may take.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// Where a server is, and the connection to it while there is one.
+pub(super) struct Link {
+    client: Client,
+    shown: String,
+    pub scripts: Scripts,
+    state: Mutex<State>,
+    /// How many attempts to connect failed: who waited for one that did shares its result, instead of queueing up
+    /// for another two seconds each.
+    failures: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    connection: Option<MultiplexedConnection>,
+    /// Tells connections apart, so that an old one's failure does not drop its successor.
+    generation: u64,
+    failure: Option<(ErrorKind, String)>,
+}
+
+/// What went wrong, before it is known what it was for.
+pub(super) struct Failure {
+    pub kind: ErrorKind,
+    pub detail: String,
+    /// Whether the connection is not to be used again.
+    drops: bool,
+    /// Whether the server did not know a script: nothing was applied by that command.
+    unknown_script: bool,
+}
+
+impl Failure {
+    /// A record of a form that we do not know.
+    pub fn newer_format(job: &str, format: u32) -> Self {
+        let detail = format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
+        Self { kind: ErrorKind::Misconfigured, detail, drops: false, unknown_script: false }
+    }
+}
+
+impl Link {
+    pub fn new(client: Client, shown: String) -> Self {
+        Self { client, shown, scripts: Scripts::new(), state: Mutex::default(), failures: AtomicU64::new(0) }
+    }
+
+    /// The URL without password.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    pub fn error(&self, operation: &'static str, failure: Failure) -> Error {
+        Error { kind: failure.kind, operation, store: self.shown.clone(), detail: failure.detail }
+    }
+
+    /// Sends commands in one round trip; all replies, or the first error among them. Scripts that the server lost are
+    /// loaded and everything is sent again: that is safe because all that we send is idempotent.
+    pub async fn query(&self, operation: &'static str, pipeline: &Pipeline) -> Result<Vec<Value>, Error> {
+        let failure = match self.attempt(pipeline).await {
+            Ok(replies) => return Ok(replies),
+            Err(failure) => failure,
+        };
+        if !failure.unknown_script {
+            return Err(self.error(operation, failure));
+        }
+        self.attempt(&self.load_scripts()).await.map_err(|failure| self.error(operation, failure))?;
+        self.attempt(pipeline).await.map_err(|failure| self.error(operation, failure))
+    }
+
+    async fn attempt(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Failure> {
+        let (mut connection, generation) = self.connection().await?;
+        let outcome = send(&mut connection, pipeline).await;
+        if let Err(failure) = &outcome
+            && failure.drops
+        {
+            let mut state = self.state.lock().await;
+            if state.generation == generation {
+                state.connection = None;
+            }
+        }
+        outcome
+    }
+
+    async fn connection(&self) -> Result<(MultiplexedConnection, u64), Failure> {
+        let failures = self.failures.load(Ordering::Acquire);
+        let mut state = self.state.lock().await;
+        if let Some(connection) = &state.connection {
+            return Ok((connection.clone(), state.generation));
+        }
+        if self.failures.load(Ordering::Acquire) != failures
+            && let Some((kind, detail)) = state.failure.clone()
+        {
+            return Err(Failure { kind, detail, drops: false, unknown_script: false });
+        }
+        match self.connect().await {
+            Ok(connection) => {
+                state.generation += 1;
+                state.failure = None;
+                state.connection = Some(connection.clone());
+                Ok((connection, state.generation))
+            }
+            Err(failure) => {
+                state.failure = Some((failure.kind, failure.detail.clone()));
+                self.failures.fetch_add(1, Ordering::Release);
+                Err(failure)
+            }
+        }
+    }
+
+    /// Connects, and loads the scripts: a server that wants a password accepts connections without, and says so at the
+    /// first command only.
+    async fn connect(&self) -> Result<MultiplexedConnection, Failure> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_WITHIN))
+            .set_response_timeout(Some(ANSWER_WITHIN));
+        let connecting = async {
+            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            let replies: Vec<Value> = self.load_scripts().query_async(&mut connection).await?;
+            for reply in replies {
+                reply.extract_error()?;
+            }
+            Ok(connection)
+        };
+        let failed = |kind, detail| Failure { kind, detail, drops: true, unknown_script: false };
+        match timeout(CONNECT_WITHIN, connecting).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => {
+                let Failure { kind, detail, .. } = classify(&error);
+                let kind = if kind == ErrorKind::MaybeApplied { ErrorKind::NotSent } else { kind };
+                Err(failed(kind, format!("connecting: {detail}")))
+            }
+            Err(_) => {
+                let seconds = CONNECT_WITHIN.as_secs();
+                Err(failed(ErrorKind::NotSent, format!("connecting: the server did not answer within {seconds} s")))
+            }
+        }
+    }
+
+    fn load_scripts(&self) -> Pipeline {
+        let mut pipeline = redis::pipe();
+        for script in self.scripts.all() {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.code);
+        }
+        pipeline.ignore_errors();
+        pipeline
+    }
+}
+
+/// Cancel safety: dropping it leaves the commands sent or not sent.
+fn send(
+    connection: &mut MultiplexedConnection,
+    pipeline: &Pipeline,
+) -> impl Future<Output = Result<Vec<Value>, Failure>> {
+    let count = pipeline.len();
+    async move {
+        let replies: Vec<Value> = pipeline.query_async(connection).await.map_err(|error| classify(&error))?;
+        // One error stands for the batch: the caller sends it again as a whole. An unknown script is named only if
+        // nothing else went wrong, since it alone is mended by loading.
+        let mut unknown_script = None;
+        for (at, reply) in replies.iter().enumerate() {
+            let Err(error) = reply.clone().extract_error() else { continue };
+            let mut failure = classify(&error);
+            failure.detail = format!("{} (command {} of {count})", failure.detail, at + 1);
+            if !failure.unknown_script {
+                return Err(failure);
+            }
+            unknown_script.get_or_insert(failure);
+        }
+        unknown_script.map_or(Ok(replies), Err)
+    }
+}
+
+/// What an error of the server or of the connection means.
+fn classify(error: &RedisError) -> Failure {
+    let text = error.to_string();
+    let failure = |kind, detail: String, drops| Failure { kind, detail, drops, unknown_script: false };
+    let denied = "the server refuses us: write `redis://user:password@host` with an account that may read, write and \
+                  run scripts on `onecron:*`";
+    match error.code() {
+        Some("NOSCRIPT") => Failure { unknown_script: true, ..failure(ErrorKind::MaybeApplied, text, false) },
+        Some("NOAUTH") => {
+            let wanted = "the server wants a password: write `redis://:password@host`";
+            failure(ErrorKind::Misconfigured, format!("{wanted} ({text})"), true)
+        }
+        Some("WRONGPASS") => {
+            let wanted = "the server does not accept user and password: check those of the URL";
+            failure(ErrorKind::Misconfigured, format!("{wanted} ({text})"), true)
+        }
+        Some("NOPERM") => failure(ErrorKind::Misconfigured, format!("{denied} ({text})"), true),
+        Some("ONECRON_FORMAT") => {
+            let found = error.detail().unwrap_or_default();
+            let wanted = "a newer onecron wrote it: run that version here too";
+            failure(ErrorKind::Misconfigured, format!("{found}; {wanted}"), false)
+        }
+        Some("OOM") => {
+            let wanted = "the server is out of memory: raise `maxmemory`, or give onecron a server of its own";
+            failure(ErrorKind::MaybeApplied, format!("{wanted} ({text})"), false)
+        }
+        Some("READONLY") => {
+            let wanted = "the server is a replica and takes no writes: use the primary's address";
+            failure(ErrorKind::MaybeApplied, format!("{wanted} ({text})"), true)
+        }
+        Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => failure(ErrorKind::MaybeApplied, text, true),
+        Some(_) if text.contains("ACL failure") => {
+            failure(ErrorKind::Misconfigured, format!("{denied} ({text})"), true)
+        }
+        Some(_) => failure(ErrorKind::MaybeApplied, text, false),
+        None if error.kind() == redis::ErrorKind::AuthenticationFailed => {
+            let wanted = "the server does not accept user and password: check those of the URL";
+            failure(ErrorKind::Misconfigured, format!("{wanted} ({text})"), true)
+        }
+        None if error.is_timeout() => {
+            let seconds = ANSWER_WITHIN.as_secs();
+            failure(ErrorKind::MaybeApplied, format!("the server did not answer within {seconds} s"), true)
+        }
+        None => failure(ErrorKind::MaybeApplied, text, true),
+    }
+}

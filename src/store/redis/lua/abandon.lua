@@ -1,0 +1,20 @@
+-- owner, start
+if not job then
+  return answer('unregistered')
+elseif not run then
+  return answer('gone')
+elseif run.is.state == 'done' then
+  return answer('done')
+elseif run.is.state == 'lost' or not is_at(ARGV[3], ARGV[4]) then
+  return answer('fenced')
+elseif run.is.state == 'abandoned' then
+  return answer('released') -- sent again
+end
+despite_full_memory()
+job.touched = true
+set(run, 'state', 'abandoned')
+set(run, 'number', int(num(run.is.number) + 1))
+if job.is.slot == tick then
+  set(job, 'slot', '')
+end
+return answer('released')

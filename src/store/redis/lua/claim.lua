@@ -1,0 +1,66 @@
+-- owner, previous, take, lease_ms, grace_ms, takeover_ms, exclusive, rerun, trigger, spec_hash,
+-- and for a takeover what was seen: owner, start, state, number
+local owner, take = ARGV[3], ARGV[5] == '1'
+
+if not job then
+  return answer('unregistered')
+end
+
+local function take_it()
+  set(run, 'state', 'claimed')
+  set(run, 'owner', owner)
+  set(run, 'number', int(num(run.is.number) + 1))
+  set(run, 'lease_ms', ARGV[6])
+  set(run, 'grace_ms', ARGV[7])
+  set(run, 'takeover_ms', ARGV[8])
+  set(run, 'trigger', ARGV[11])
+  set(run, 'spec_hash', ARGV[12])
+  set(run, 'claimed_at', int(now))
+  set(run, 'outcome', '')
+  job.touched = true
+end
+
+if not run then
+  if tick_ms > now + EARLY_TOLERANCE_MS then
+    return answer('too_early', int(tick_ms - now - EARLY_TOLERANCE_MS))
+  elseif tick_ms <= num(job.is.since) then
+    return answer('forgot')
+  elseif tick_s <= math.max(num(job.is.floor), num(job.is.decided_through)) then
+    return answer('too_old')
+  elseif job.is.paused ~= '' then
+    return answer('paused')
+  elseif not take then
+    return answer('free')
+  end
+  run = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
+  set(run, 'scheduled_for', tick)
+  set(run, 'start', '0')
+  set(run, 'exclusive', ARGV[9])
+  set(run, 'rerun', ARGV[10])
+  for _, name in ipairs({ 'begun_at', 'renewed_at', 'ended_at', 'duration_ms' }) do
+    set(run, name, '0')
+  end
+  take_it()
+  advance(tonumber(ARGV[4]))
+  return answer('won')
+end
+
+if run.is.state == 'done' then
+  return answer('done')
+elseif run.is.owner == owner and run.is.state == 'claimed' then
+  return answer('won') -- sent again
+end
+
+-- An abandoned run is free. A claim that waits without a sign of life is, too. A begun one is not: it must have been
+-- called lost first, and its owner must have had the time to stop it; watchers wait for that before they send this.
+local seen = is_seen(run, ARGV[13], ARGV[14], ARGV[15], ARGV[16])
+local may_take = run.is.state == 'abandoned'
+  or (run.is.state == 'claimed' and seen)
+  or (run.is.state == 'lost' and seen and run.is.rerun == '1' and num(run.is.start) < STARTS_MOST)
+if not take or not may_take then
+  return answer('held')
+elseif tick_ms <= num(job.is.since) then
+  return answer('forgot')
+end
+take_it()
+return answer('won')

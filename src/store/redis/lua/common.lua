@@ -1,0 +1,304 @@
+-- What all steps share. Every script is: the lists of field names (from Rust), this file, one step's file.
+--
+-- KEYS[1] is the job's record; all other keys are made from its name, so they share its hash tag `{job}`.
+-- ARGV[1] is the tick as text (`2026-03-01T02:00:00Z`), ARGV[2] the same in seconds; a step's own arguments follow.
+--
+-- All values are texts, as in the record. Numbers become texts by `int` alone: what tostring makes of 13 digits
+-- is `1.7723304001e+12`.
+
+local FORMAT = 1
+local EARLY_TOLERANCE_MS = 250
+local STARTS_MOST = 3
+local DROPPED_MOST = 2
+
+local prefix = string.sub(KEYS[1], 1, -4) -- without `job`
+local tick, tick_s = ARGV[1], tonumber(ARGV[2])
+local tick_ms = (tick_s or 0) * 1000
+
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+local function int(number)
+  return string.format('%.0f', number)
+end
+
+local function num(text)
+  return tonumber(text) or 0
+end
+
+-- A record in memory: `is` holds its fields, `changed` those to be written. Fields that we do not know stay as they
+-- are. Returns the record and, where it is of a newer form than we understand, an error.
+local function load(key, fields)
+  local values = redis.call('HMGET', key, unpack(fields))
+  if not values[1] then
+    return nil, nil
+  end
+  if num(values[1]) > FORMAT then
+    local text = 'ONECRON_FORMAT `' .. key .. '` has form ' .. values[1] .. ', this version knows forms up to ' .. FORMAT
+    return nil, redis.error_reply(text)
+  end
+  local record = { key = key, is = {}, changed = {}, touched = false }
+  for i, name in ipairs(fields) do
+    record.is[name] = values[i] or ''
+  end
+  return record, nil
+end
+
+local function set(record, name, value)
+  record.touched = true
+  if record.is[name] ~= value then
+    record.is[name] = value
+    record.changed[name] = value
+  end
+end
+
+local function new_record(key, fields)
+  local record = { key = key, is = {}, changed = {}, touched = true }
+  for _, name in ipairs(fields) do
+    record.is[name] = ''
+  end
+  set(record, 'format', int(FORMAT))
+  return record
+end
+
+local function save(record)
+  local pairs_of = {}
+  for name, value in pairs(record.changed) do
+    pairs_of[#pairs_of + 1] = name
+    pairs_of[#pairs_of + 1] = value
+  end
+  if #pairs_of > 0 then
+    redis.call('HSET', record.key, unpack(pairs_of))
+  end
+end
+
+-- The picture of the job before the step.
+local job, run, refused
+local open = {}
+local oldest = {}
+local history_entry, late_outcome, output_tail
+
+local function look()
+  job, refused = load(KEYS[1], JOB_FIELDS)
+  if not job then
+    return
+  end
+  if tick ~= '' then
+    run, refused = load(prefix .. 'run:' .. tick, RUN_FIELDS)
+    if refused then
+      return
+    end
+  end
+  for other in string.gmatch(job.is.open, '%S+') do
+    local found = run
+    if other ~= tick then
+      found, refused = load(prefix .. 'run:' .. other, RUN_FIELDS)
+      if refused then
+        return
+      end
+    end
+    if found then
+      open[#open + 1] = found
+    end
+  end
+end
+
+-- Keeps the job's list of open runs in step with the run that changed. Texts of ticks sort like their instants.
+local function list_open()
+  local list, texts = {}, {}
+  for _, other in ipairs(open) do
+    if other.is.scheduled_for ~= tick then
+      list[#list + 1] = other
+    end
+  end
+  if run.is.state ~= 'done' then
+    list[#list + 1] = run
+  end
+  table.sort(list, function(a, b) return a.is.scheduled_for < b.is.scheduled_for end)
+  for i, other in ipairs(list) do
+    texts[i] = other.is.scheduled_for
+  end
+  open = list
+  local text, touched = table.concat(texts, ' '), job.touched
+  set(job, 'open', text)
+  job.touched = touched
+end
+
+-- Old final records go, and the floor rises over them in the same script: a claim that comes later finds them decided.
+-- Never above `decided_through`: what is not yet known to be decided must stay visible.
+local function choose_old()
+  local found = redis.call('ZRANGE', prefix .. 'final', 0, DROPPED_MOST - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local seconds = tonumber(found[i + 1])
+    local old = seconds * 1000 + num(job.is.keep_ms) <= now and seconds <= num(job.is.decided_through)
+    if old and found[i] ~= tick then
+      set(job, 'floor', int(math.max(num(job.is.floor), seconds)))
+      oldest[#oldest + 1] = found[i]
+    end
+  end
+end
+
+local function drop_old()
+  for _, old in ipairs(oldest) do
+    redis.call('DEL', prefix .. 'run:' .. old)
+    redis.call('ZREM', prefix .. 'final', old)
+  end
+end
+
+local function is_failure(outcome)
+  return outcome == 'failed' or outcome == 'timed_out' or outcome == 'interrupted' or outcome == 'lost'
+    or outcome == 'not_started'
+end
+
+local function trim(key, most)
+  if most == 0 then
+    redis.call('DEL', key) -- LTRIM has no way to say "none"
+  else
+    redis.call('LTRIM', key, 0, most - 1)
+  end
+end
+
+-- One line of JSON. Written by hand: cjson orders fields as it likes, and rounds numbers to 14 digits.
+local function json_of(record, fields)
+  local parts = {}
+  for i, field in ipairs(fields) do
+    local name, is_number = string.gsub(field, '#', '')
+    local value = record[name]
+    parts[i] = '"' .. name .. '":' .. (is_number == 1 and int(num(value)) or cjson.encode(value))
+  end
+  return '{' .. table.concat(parts, ',') .. '}'
+end
+
+local HISTORY_FIELDS = {
+  'scheduled_for', 'outcome', 'reason', 'late_outcome', 'owner', '#start', '#ended_at', '#duration_ms',
+  'exit_code', 'signal', 'error',
+}
+
+local function push_history()
+  local outcome = run.is.outcome
+  redis.call('LPUSH', prefix .. 'history', history_entry)
+  local kind = outcome == 'succeeded' and 'succeeded' or is_failure(outcome) and 'failed'
+  if kind then
+    local output = { scheduled_for = tick, output_tail = output_tail }
+    redis.call('LPUSH', prefix .. 'output:' .. kind, json_of(output, { 'scheduled_for', 'output_tail' }))
+  end
+end
+
+-- The entry is text that `json_of` made: the words sought are unambiguous, since quotes inside of values are escaped.
+local function amend_history()
+  local key = prefix .. 'history'
+  local head = '{"scheduled_for":' .. cjson.encode(tick) .. ','
+  for i, entry in ipairs(redis.call('LRANGE', key, 0, -1)) do
+    if string.sub(entry, 1, #head) == head then
+      local from, to = string.find(entry, '"late_outcome":"[a-z_]*"')
+      if from then
+        local late = '"late_outcome":' .. cjson.encode(late_outcome)
+        redis.call('LSET', key, i - 1, string.sub(entry, 1, from - 1) .. late .. string.sub(entry, to + 1))
+      end
+      return
+    end
+  end
+end
+
+local function write_history()
+  if history_entry then
+    push_history()
+  elseif late_outcome then
+    amend_history()
+  else
+    return
+  end
+  trim(prefix .. 'history', num(job.is.history_ticks))
+  trim(prefix .. 'output:succeeded', num(job.is.history_successful))
+  trim(prefix .. 'output:failed', num(job.is.history_failed))
+end
+
+local function values_of(record, fields)
+  if not record then
+    return false
+  end
+  local values = {}
+  for i, name in ipairs(fields) do
+    values[i] = record.is[name]
+  end
+  return values
+end
+
+-- Writes what the step changed and makes its answer: verdict, two details of it, job, run, open runs.
+-- The first write is an HSET, which a server that is out of memory refuses: then nothing was written.
+local function answer(verdict, detail, other)
+  if run and run.touched then
+    choose_old()
+    list_open()
+  end
+  if job and job.touched then
+    set(job, 'revision', int(num(job.is.revision) + 1))
+  end
+  if job then
+    save(job)
+  end
+  if run and run.touched then
+    save(run)
+    if run.is.state == 'done' then
+      redis.call('ZADD', prefix .. 'final', tick_s, tick)
+    end
+    drop_old()
+    write_history()
+  end
+  local runs = {}
+  for i, other_run in ipairs(open) do
+    runs[i] = values_of(other_run, RUN_FIELDS)
+  end
+  return { verdict, detail or '', other or '', values_of(job, JOB_FIELDS), values_of(run, RUN_FIELDS), runs }
+end
+
+-- A server that is out of memory refuses a script's first write, if it is one that needs memory, and none after it.
+-- Steps that end or keep alive what has begun must not fail there: the run is going, and saying so frees the job.
+-- Removing a field that is never there is a write that needs none. (The flag `allow-oom` is for Redis 7 alone.)
+local function despite_full_memory()
+  redis.call('HDEL', KEYS[1], '-')
+end
+
+-- The tick has a record now: if everything before it was decided, everything up to it is.
+local function advance(previous)
+  if num(job.is.decided_through) >= previous then
+    set(job, 'decided_through', int(math.max(num(job.is.decided_through), tick_s)))
+  end
+end
+
+local function count(outcome)
+  if outcome == 'succeeded' then
+    if job.is.last_success < tick then
+      set(job, 'last_success', tick)
+    end
+    set(job, 'failures', '0')
+  elseif is_failure(outcome) then
+    set(job, 'failures', int(num(job.is.failures) + 1))
+  end
+end
+
+local function close()
+  set(run, 'state', 'done')
+  if job.is.slot == tick then
+    set(job, 'slot', '')
+  end
+end
+
+local function decided(tail)
+  history_entry = json_of(run.is, HISTORY_FIELDS)
+  output_tail = tail
+end
+
+local function is_seen(record, owner, start, state, number)
+  return record ~= nil and record.is.owner == owner and record.is.start == start and record.is.state == state
+    and record.is.number == number
+end
+
+local function is_at(owner, start)
+  return run.is.owner == owner and run.is.start == start
+end
+
+look()
+if refused then
+  return refused
+end

@@ -1,0 +1,4 @@
+if not job then
+  return answer('unregistered')
+end
+return answer('read')

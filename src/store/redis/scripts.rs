@@ -1,0 +1,100 @@
+//! The Lua scripts: the rules of [`transition`](crate::store::transition), where Redis can apply them in one piece.
+
+use crate::job::Step;
+use crate::store::fields::JOB_FIELDS;
+use crate::store::fields::RUN_FIELDS;
+
+const COMMON: &str = include_str!("lua/common.lua");
+
+/// A script's text, and the hash that the server calls it by.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub code: String,
+    pub hash: String,
+}
+
+/// One script per step, and one that retires a job. Parsed by the server once, called by their hash.
+#[derive(Debug)]
+pub(super) struct Scripts {
+    register: Script,
+    claim: Script,
+    begin: Script,
+    renew: Script,
+    complete: Script,
+    abandon: Script,
+    settle: Script,
+    read: Script,
+    pub retire: Script,
+}
+
+impl Scripts {
+    pub fn new() -> Self {
+        // The names come from the records themselves, so that the two lists cannot drift apart.
+        let list = |fields: &[&str]| format!("{{'{}'}}", fields.join("','"));
+        let names = format!("local JOB_FIELDS = {}\nlocal RUN_FIELDS = {}\n", list(&JOB_FIELDS), list(&RUN_FIELDS));
+        let script = |step: &str| {
+            let code = format!("{names}{COMMON}\n{step}");
+            let hash = redis::Script::new(&code).get_hash().to_owned();
+            Script { code, hash }
+        };
+        Self {
+            register: script(include_str!("lua/register.lua")),
+            claim: script(include_str!("lua/claim.lua")),
+            begin: script(include_str!("lua/begin.lua")),
+            renew: script(include_str!("lua/renew.lua")),
+            complete: script(include_str!("lua/complete.lua")),
+            abandon: script(include_str!("lua/abandon.lua")),
+            settle: script(include_str!("lua/settle.lua")),
+            read: script(include_str!("lua/read.lua")),
+            retire: script(include_str!("lua/retire.lua")),
+        }
+    }
+
+    pub fn of(&self, step: &Step) -> &Script {
+        match step {
+            Step::Register(_) => &self.register,
+            Step::Claim(_) => &self.claim,
+            Step::Begin { .. } => &self.begin,
+            Step::Renew { .. } => &self.renew,
+            Step::Complete { .. } => &self.complete,
+            Step::Abandon { .. } => &self.abandon,
+            Step::Settle { .. } => &self.settle,
+            Step::Read { .. } => &self.read,
+        }
+    }
+
+    pub fn all(&self) -> [&Script; 9] {
+        [
+            &self.register,
+            &self.claim,
+            &self.begin,
+            &self.renew,
+            &self.complete,
+            &self.abandon,
+            &self.settle,
+            &self.read,
+            &self.retire,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::EARLY_TOLERANCE_MS;
+    use crate::job::FORMAT;
+    use crate::job::STARTS_MOST;
+    use crate::store::transition::DROPPED_MOST;
+
+    #[test]
+    fn the_scripts_know_the_same_numbers() {
+        for (name, value) in [
+            ("FORMAT", i64::from(FORMAT)),
+            ("EARLY_TOLERANCE_MS", EARLY_TOLERANCE_MS),
+            ("STARTS_MOST", i64::from(STARTS_MOST)),
+            ("DROPPED_MOST", i64::try_from(DROPPED_MOST).unwrap()),
+        ] {
+            assert!(COMMON.contains(&format!("local {name} = {value}\n")), "{name} is not {value} in common.lua");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Steps as arguments of scripts, and their replies as answers.
+
+use crate::job::Answer;
+use crate::job::Claim;
+use crate::job::Decision;
+use crate::job::Expect;
+use crate::job::HistoryEntry;
+use crate::job::JobRecord;
+use crate::job::Registration;
+use crate::job::RunRecord;
+use crate::job::Seen;
+use crate::job::Step;
+use crate::job::Tick;
+use crate::job::Unreadable;
+use crate::job::Verdict;
+use crate::store::fields::JOB_FIELDS;
+use crate::store::fields::RUN_FIELDS;
+use redis::Value;
+use serde::Deserialize;
+use std::collections::HashMap;
+
+/// The arguments of a step's script. The first two say the tick; each script's first lines say the others.
+pub(super) fn arguments(step: &Step) -> Vec<String> {
+    let mut args = match step.run() {
+        Some(run) => vec![run.scheduled_for.to_string(), run.scheduled_for.seconds().to_string()],
+        None => vec![String::new(), String::new()],
+    };
+    match step {
+        Step::Register(registration) => args.extend(registration_arguments(registration)),
+        Step::Claim(claim) => args.extend(claim_arguments(claim)),
+        Step::Begin { owner, start, request, .. } => {
+            args.extend([owner.to_string(), start.to_string(), request.clone()]);
+        }
+        Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
+            args.extend([owner.to_string(), start.to_string()]);
+        }
+        Step::Complete { owner, start, ending, .. } => args.extend([
+            owner.to_string(),
+            start.to_string(),
+            ending.outcome.to_string(),
+            text_of(ending.exit_code),
+            text_of(ending.signal),
+            ending.duration_ms.to_string(),
+            ending.error.clone(),
+            ending.output_tail.clone(),
+        ]),
+        Step::Settle { owner, previous, expect, decision, .. } => {
+            let (word, reason) = match decision {
+                Decision::Missed(reason) => ("missed", reason.as_str()),
+                Decision::Skipped(reason) => ("skipped", reason.as_str()),
+                Decision::Lost => ("lost", ""),
+                Decision::Drained => ("drained", ""),
+            };
+            args.extend([owner.to_string(), previous.to_string(), word.into(), reason.into()]);
+            match expect {
+                Expect::Absent { after_ms } => args.extend(["absent".into(), after_ms.to_string()]),
+                Expect::Own(own) => args.extend(["own".into(), own.to_string()]),
+                Expect::Unchanged(seen) => {
+                    args.push("unchanged".into());
+                    args.extend(seen_arguments(seen));
+                }
+            }
+        }
+        Step::Read { .. } => {}
+    }
+    args
+}
+
+fn text_of(number: Option<i32>) -> String {
+    number.map_or_else(String::new, |number| number.to_string())
+}
+
+fn registration_arguments(registration: &Registration) -> [String; 8] {
+    let [ticks, successful, failed] = registration.history;
+    [
+        registration.schedule.clone(),
+        registration.zone.clone(),
+        registration.spec_hash.clone(),
+        registration.skew_tolerance_ms.to_string(),
+        registration.keep_ms.to_string(),
+        ticks.to_string(),
+        successful.to_string(),
+        failed.to_string(),
+    ]
+}
+
+fn claim_arguments(claim: &Claim) -> Vec<String> {
+    let flag = |set: bool| u8::from(set).to_string();
+    let mut args = vec![
+        claim.owner.to_string(),
+        claim.previous.to_string(),
+        flag(claim.take),
+        claim.lease_ms.to_string(),
+        claim.grace_ms.to_string(),
+        claim.takeover_ms.to_string(),
+        flag(claim.exclusive),
+        flag(claim.rerun),
+        claim.trigger.clone(),
+        claim.spec_hash.clone(),
+    ];
+    if let Some(seen) = &claim.takeover {
+        args.extend(seen_arguments(seen));
+    }
+    args
+}
+
+fn seen_arguments(seen: &Seen) -> [String; 4] {
+    [seen.owner.to_string(), seen.start.to_string(), seen.state.as_str().into(), seen.number.to_string()]
+}
+
+/// A reply that does not have the form that our scripts give.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadReply {
+    /// Not what was expected.
+    #[error("the reply has another form than expected: {0}")]
+    Form(String),
+    /// A record that cannot be read.
+    #[error("{0}")]
+    Record(Unreadable),
+}
+
+impl From<Unreadable> for BadReply {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::Record(unreadable)
+    }
+}
+
+/// Reads a script's reply: verdict, two details, job, run, open runs.
+pub(super) fn answer(reply: &Value) -> Result<Answer, BadReply> {
+    let Value::Array(parts) = reply else { return Err(BadReply::Form(format!("{reply:?}"))) };
+    let [word, detail, other, job, run, open] = parts.as_slice() else {
+        return Err(BadReply::Form(format!("{} parts", parts.len())));
+    };
+    let Value::Array(open) = open else { return Err(BadReply::Form(format!("{open:?}"))) };
+    let verdict = verdict(text(word)?, text(detail)?, text(other)?)?;
+    let open = open.iter().filter_map(|run| self::run(run).transpose()).collect::<Result<_, _>>()?;
+    Ok(Answer { verdict, job: self::job(job)?, run: self::run(run)?, open })
+}
+
+/// A job's record from the values of [`JOB_FIELDS`]; `None` where there is no record.
+pub(super) fn job(values: &Value) -> Result<Option<JobRecord>, BadReply> {
+    let Some(pairs) = pairs(values, &JOB_FIELDS)? else { return Ok(None) };
+    Ok(Some(JobRecord::from_fields(pairs.as_slice())?))
+}
+
+fn run(values: &Value) -> Result<Option<RunRecord>, BadReply> {
+    let Some(pairs) = pairs(values, &RUN_FIELDS)? else { return Ok(None) };
+    Ok(Some(RunRecord::from_fields(pairs.as_slice())?))
+}
+
+fn pairs<'a>(values: &'a Value, names: &[&'a str]) -> Result<Option<Vec<(&'a str, &'a str)>>, BadReply> {
+    let values = match values {
+        Value::Nil => return Ok(None),
+        Value::Array(values) if values.len() == names.len() => values,
+        other => return Err(BadReply::Form(format!("{other:?}"))),
+    };
+    // The form's version comes first in both records; where it is absent, so is the record.
+    if matches!(values.first(), Some(Value::Nil)) {
+        return Ok(None);
+    }
+    names.iter().zip(values).map(|(name, value)| Ok((*name, text(value)?))).collect::<Result<_, _>>().map(Some)
+}
+
+fn text(value: &Value) -> Result<&str, BadReply> {
+    match value {
+        Value::Nil => Ok(""),
+        Value::SimpleString(text) => Ok(text),
+        Value::BulkString(bytes) => {
+            str::from_utf8(bytes).map_err(|_| BadReply::Form(format!("{bytes:?} is not text in UTF-8")))
+        }
+        other => Err(BadReply::Form(format!("{other:?}"))),
+    }
+}
+
+fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
+    let bad = || BadReply::Form(format!("verdict {word:?} with {detail:?}"));
+    Ok(match word {
+        "registered" => Verdict::Registered { fresh: detail == "1" },
+        "won" => Verdict::Won,
+        "held" => Verdict::Held,
+        "done" => Verdict::Done,
+        "free" => Verdict::Free,
+        "paused" => Verdict::Paused,
+        "too_early" => Verdict::TooEarly { by_ms: detail.parse().map_err(|_| bad())? },
+        "too_old" => Verdict::TooOld,
+        "forgot" => Verdict::Forgot,
+        "unregistered" => Verdict::Unregistered,
+        "begun" => Verdict::Begun,
+        "busy" => Verdict::Busy { occupant: Tick::parse(detail).ok_or_else(bad)?, renewed: other == "1" },
+        "superseded" => Verdict::Superseded,
+        "fenced" => Verdict::Fenced,
+        "gone" => Verdict::Gone,
+        "renewed" => Verdict::Renewed,
+        "lost" => Verdict::Lost,
+        "recorded" => Verdict::Recorded,
+        "recorded_late" => Verdict::RecordedLate,
+        "released" => Verdict::Released,
+        "settled" => Verdict::Settled,
+        "changed" => Verdict::Changed,
+        "read" => Verdict::Read,
+        _ => return Err(bad()),
+    })
+}
+
+#[derive(Deserialize)]
+struct Output {
+    scheduled_for: String,
+    output_tail: String,
+}
+
+/// Joins the lines of a history with the output that is kept for some of them.
+pub(super) fn history(lines: &[String], outputs: &[String]) -> Result<Vec<HistoryEntry>, serde_json::Error> {
+    let mut tails = HashMap::new();
+    for line in outputs {
+        let output: Output = serde_json::from_str(line)?;
+        tails.insert(output.scheduled_for, output.output_tail);
+    }
+    let entry = |line: &String| {
+        let mut entry: HistoryEntry = serde_json::from_str(line)?;
+        entry.output_tail = tails.remove(&entry.scheduled_for).unwrap_or_default();
+        Ok(entry)
+    };
+    lines.iter().map(entry).collect()
+}

@@ -1,0 +1,203 @@
+//! Opening a database file: only a local one, with settings that keep what was acknowledged.
+
+use super::BUSY_WITHIN;
+use super::Failure;
+use crate::store::Class;
+use crate::store::ErrorKind;
+use crate::store::Finding;
+use crate::store::Probe;
+use nix::sys::statfs::FsType;
+use nix::sys::statfs::statfs;
+use sqlx::ConnectOptions;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::SqliteJournalMode;
+use sqlx::sqlite::SqliteSynchronous;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+use tokio::time::sleep;
+use tokio::time::timeout;
+
+/// Version of the tables: thousands are forms that an older program cannot use, the rest are additions that it
+/// leaves alone.
+const SCHEMA: i64 = 1000;
+const SCHEMA_STEP: i64 = 1000;
+/// How long opening is tried while another process sets the same new file up, and the pause in between.
+const OPEN_WITHIN: Duration = Duration::from_secs(3);
+const OPEN_PAUSE: Duration = Duration::from_millis(25);
+
+/// An open database, and which file that is.
+pub(super) struct Opened {
+    pub connection: SqliteConnection,
+    file: (u64, u64),
+}
+
+impl Opened {
+    /// Whether the path still leads to the file that is open. If somebody removed or replaced it, replicas that opened
+    /// it before and after would not see one another's claims.
+    pub fn is_of(&self, path: &Path) -> bool {
+        identity(path) == Some(self.file)
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Opens a database, makes it where there is none, and brings its tables to our version.
+pub(super) async fn open(path: &Path) -> Result<Opened, Failure> {
+    check_place(path)?;
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(BUSY_WITHIN)
+        .disable_statement_logging();
+    let opening = async {
+        loop {
+            match set_up(path, &options).await {
+                // Switching a new file to WAL does not wait for the lock, whatever the busy timeout says.
+                Err(failure) if failure.busy => sleep(OPEN_PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+    };
+    let locked = || Failure::new(ErrorKind::NotSent, "other processes keep the file locked");
+    timeout(OPEN_WITHIN, opening).await.unwrap_or_else(|_| Err(locked())).map_err(|failure| {
+        // Nothing of the request itself was sent, whatever happened.
+        let kind = if failure.kind == ErrorKind::MaybeApplied { ErrorKind::NotSent } else { failure.kind };
+        Failure { kind, ..failure }
+    })
+}
+
+async fn set_up(path: &Path, options: &SqliteConnectOptions) -> Result<Opened, Failure> {
+    let mut connection = options.connect().await?;
+    migrate(&mut connection).await?;
+    let gone = || Failure::new(ErrorKind::NotSent, "the file vanished while it was being opened");
+    Ok(Opened { connection, file: identity(path).ok_or_else(gone)? })
+}
+
+/// Several processes may do this at once: the second finds the work done.
+async fn migrate(connection: &mut SqliteConnection) -> Result<(), Failure> {
+    if check_version(connection).await? {
+        return Ok(());
+    }
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    if !check_version(connection).await? {
+        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *connection).await?;
+        sqlx::raw_sql("PRAGMA user_version = 1000").execute(&mut *connection).await?;
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
+    Ok(())
+}
+
+/// Whether the tables are there.
+async fn check_version(connection: &mut SqliteConnection) -> Result<bool, Failure> {
+    let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await?;
+    if found / SCHEMA_STEP > SCHEMA / SCHEMA_STEP {
+        let detail = format!(
+            "the tables have version {found}, this version knows those below {}: a newer onecron made them: run that \
+             one here too",
+            SCHEMA + SCHEMA_STEP
+        );
+        return Err(Failure::new(ErrorKind::Misconfigured, detail));
+    }
+    if found != 0 && found < SCHEMA {
+        let detail = format!("the file is the database of another program (its user_version is {found}): name another");
+        return Err(Failure::new(ErrorKind::Misconfigured, detail));
+    }
+    Ok(found >= SCHEMA)
+}
+
+/// The folder must be there, and be on this host's own disk.
+fn check_place(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if path.is_dir() {
+        let detail = format!("`{}` is a folder: name a file in it", path.display());
+        return Err(Failure::new(ErrorKind::Misconfigured, detail));
+    }
+    let found = statfs(folder).map_err(|error| {
+        let detail = format!("folder `{}`: {}: make it, or name another one", folder.display(), error.desc());
+        Failure::new(ErrorKind::NotSent, detail)
+    })?;
+    // Where the file itself is a link or a mount, its own file system counts.
+    let own = statfs(path).map_or(found.filesystem_type(), |own| own.filesystem_type());
+    match [found.filesystem_type(), own].into_iter().find_map(network_name) {
+        Some(name) => {
+            let detail = format!(
+                "`{}` is on a network file system ({name}), whose locks do not keep two hosts apart: use a local disk, \
+                 or redis:// for several hosts",
+                path.display()
+            );
+            Err(Failure::new(ErrorKind::Misconfigured, detail))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The name of a file system whose locks are not to be trusted; `None` for others, also for those that we do not
+/// know (FUSE can be anything).
+fn network_name(kind: FsType) -> Option<&'static str> {
+    // Numbers from Linux's magic.h and from the file systems themselves; only their low 32 bits count.
+    const NAMES: [(i128, &str); 9] = [
+        (0x6969, "NFS"),
+        (0x517b, "SMB"),
+        (0xff53_4d42, "CIFS"),
+        (0xfe53_4d42, "SMB"),
+        (0x0102_1997, "9p"),
+        (0x5346_414f, "AFS"),
+        (0x7375_7245, "Coda"),
+        (0x00c3_6400, "CephFS"),
+        (0x0bd0_0bd0, "Lustre"),
+    ];
+    let number = i128::from(kind.0) & 0xffff_ffff;
+    NAMES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+/// Looks at the settings as SQLite reports them: a file system without shared memory refuses WAL silently.
+pub(super) async fn probe(opened: &mut Opened) -> Result<Probe, Failure> {
+    let connection = &mut opened.connection;
+    let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *connection).await?;
+    let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *connection).await?;
+    let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *connection).await?;
+    let mut findings = Vec::new();
+    if journal != "wal" {
+        findings.push(Finding {
+            check: "journal",
+            found: format!("`journal_mode` is `{journal}`"),
+            wanted: "put the file on a local disk: without WAL readers and writers wait for one another".into(),
+        });
+    }
+    if synchronous < 2 {
+        findings.push(Finding {
+            check: "synchronous",
+            found: format!("`synchronous` is {synchronous}"),
+            wanted: "2 (FULL): below it a power cut can take acknowledged claims with it".into(),
+        });
+    }
+    let class = if synchronous < 2 { Class::C } else { Class::A };
+    Ok(Probe { class, version: format!("sqlite {version}"), findings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::statfs::EXT4_SUPER_MAGIC;
+    use nix::sys::statfs::NFS_SUPER_MAGIC;
+
+    #[test]
+    fn network_file_systems_are_known_by_their_number() {
+        assert_eq!(network_name(NFS_SUPER_MAGIC), Some("NFS"));
+        assert_eq!(network_name(EXT4_SUPER_MAGIC), None);
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let failure = check_place(Path::new("/nowhere/at/all/onecron.db")).unwrap_err();
+        assert_eq!(failure.kind, ErrorKind::NotSent);
+        assert!(failure.detail.contains("folder `/nowhere/at/all`"), "{}", failure.detail);
+    }
+}

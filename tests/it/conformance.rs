@@ -1,0 +1,153 @@
+//! What every store must do, as facts; each case runs against each store.
+
+mod begins;
+mod claims;
+mod life;
+mod races;
+mod records;
+mod settling;
+mod slots;
+
+use crate::support::bench::Bench;
+use crate::support::bench::Kind;
+use crate::support::scene::Scene;
+use std::future::Future;
+
+async fn run<F, R>(kind: Kind, case: F)
+where
+    F: FnOnce(Scene) -> R,
+    R: Future<Output = ()>,
+{
+    if let Some(bench) = Bench::start(kind) {
+        case(Scene::new(bench).await).await;
+    }
+}
+
+macro_rules! cases {
+    ($store:ident, $kind:ident, $($part:ident: $($case:ident)+;)+) => {
+        mod $store {
+            $($(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    super::run(super::Kind::$kind, super::$part::$case).await;
+                }
+            )+)+
+        }
+    };
+}
+
+macro_rules! conformance {
+    ($($cases:tt)+) => {
+        cases!(memory, Memory, $($cases)+);
+        cases!(sqlite, Sqlite, $($cases)+);
+        cases!(redis, Redis, $($cases)+);
+        cases!(valkey, Valkey, $($cases)+);
+    };
+}
+
+conformance! {
+    claims:
+        a_free_tick_is_won_and_recorded
+        a_resent_claim_is_won_again
+        a_claim_of_somebody_elses_run_is_held_and_names_the_holder
+        a_finished_run_cannot_be_claimed_again
+        a_question_without_taking_leaves_no_record
+        an_unregistered_job_is_refused_in_every_step
+        a_tick_ahead_of_the_stores_clock_is_too_early
+        a_new_job_forgets_what_came_before_it
+        an_absent_tick_up_to_decided_through_is_too_old
+        an_abandoned_run_is_free_for_anybody
+        a_waiting_claim_is_taken_over_only_as_it_was_seen
+        a_renewed_claim_is_not_taken_over
+        a_begun_run_is_not_taken_over
+        a_lost_run_is_taken_over_only_if_it_may_run_again_and_as_it_was_seen
+        a_run_is_started_three_times_at_most
+        a_takeover_writes_the_new_owners_terms
+        a_question_never_takes_over
+        answers_list_the_jobs_open_runs_oldest_first
+        no_job_is_paused_by_itself;
+    begins:
+        a_begin_counts_the_start_and_notes_the_token
+        a_resent_begin_begins_once
+        another_request_of_the_owner_is_its_next_attempt
+        an_owner_that_was_taken_over_cannot_begin
+        a_begin_never_makes_a_record
+        a_closed_run_cannot_begin
+        a_given_back_run_cannot_begin
+        a_lost_run_cannot_begin
+        a_tick_is_superseded_once_a_later_one_began
+        an_attempt_given_back_is_superseded_once_a_later_tick_began
+        a_retry_that_holds_its_slot_is_not_superseded
+        a_retry_beside_later_runs_is_not_superseded_where_runs_may_overlap;
+    slots:
+        a_begin_takes_the_slot_and_its_end_frees_it
+        a_busy_slot_names_its_occupant
+        a_busy_slot_tells_whether_its_occupant_lived_after_the_tick
+        asking_for_a_busy_slot_is_a_sign_of_life
+        runs_that_may_overlap_leave_the_slot_alone
+        giving_back_frees_the_slot
+        the_slot_of_a_lost_run_drains_until_its_owner_says_that_it_ended
+        the_slot_of_a_lost_run_is_freed_by_who_saw_it_drained
+        a_stale_end_frees_nothing
+        a_run_that_is_taken_over_keeps_its_slot
+        a_slot_is_never_held_by_two;
+    life:
+        a_renewal_raises_the_number
+        a_waiting_claim_can_be_renewed
+        only_the_owner_at_its_start_renews
+        a_renewal_tells_what_became_of_the_run
+        an_end_is_recorded_with_all_that_is_known
+        a_resent_end_is_recorded_once
+        nothing_that_did_not_begin_can_end
+        only_the_owner_at_its_start_ends_a_run
+        an_end_after_lost_is_kept_beside_it
+        an_end_after_drained_is_kept_beside_it
+        the_owners_account_of_a_lost_run_makes_a_rerun_needless
+        an_end_after_a_takeover_is_fenced
+        a_run_is_given_back_by_its_owner_only
+        a_resent_giving_back_is_released_again
+        failures_are_counted_until_a_success
+        an_earlier_success_never_replaces_a_later_one;
+    settling:
+        an_absent_tick_is_settled_once
+        a_tick_is_not_settled_before_its_deadline
+        settling_is_never_too_old
+        what_is_decided_is_not_settled_again
+        an_owner_settles_its_own_claim
+        nobody_settles_anothers_claim_as_its_own
+        a_dead_claim_is_settled_only_as_it_was_seen
+        a_begun_run_is_lost_only_as_it_was_seen
+        a_run_that_may_run_again_is_lost_without_an_outcome_until_drained
+        decisions_that_do_not_fit_change_nothing
+        decided_through_advances_over_decided_ticks_only
+        a_refused_settlement_helps_decided_through_along;
+    records:
+        old_final_records_go_and_a_late_claim_is_refused
+        two_records_go_with_one_step_at_most
+        an_open_run_is_never_dropped
+        nothing_above_decided_through_is_dropped
+        young_records_stay
+        a_registration_is_fresh_once_and_follows_the_definition
+        a_changed_schedule_makes_no_misses_of_the_past
+        every_change_of_a_job_raises_its_revision
+        the_history_is_newest_first_and_capped
+        output_is_kept_for_the_newest_successes_and_failures
+        a_history_of_nothing_is_empty
+        odd_and_long_texts_come_back_as_they_went
+        long_names_work
+        namespaces_do_not_see_one_another
+        all_jobs_are_listed
+        only_idle_jobs_retire_and_then_as_a_whole
+        a_job_with_an_open_run_does_not_retire
+        the_store_has_a_clock
+        the_store_tells_what_it_is_worth
+        steps_of_a_batch_see_one_another
+        an_empty_batch_is_answered
+        a_batch_of_five_hundred_is_answered_in_order;
+    races:
+        only_one_of_many_concurrent_claims_wins
+        a_thousand_ticks_have_one_winner_each
+        a_counter_without_a_lock_of_its_own_counts_right
+        a_takeover_has_one_winner
+        a_settlement_has_one_author;
+}

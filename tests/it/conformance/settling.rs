@@ -1,0 +1,179 @@
+//! Ticks that are decided without being run.
+
+use super::claims::other_views;
+use crate::support::scene::HOUR_MS;
+use crate::support::scene::Scene;
+use crate::support::scene::replica;
+use onecron::job::Decision;
+use onecron::job::Expect;
+use onecron::job::MissedReason;
+use onecron::job::Outcome;
+use onecron::job::RunState;
+use onecron::job::SkipReason;
+use onecron::job::Verdict;
+
+const MISSED: Decision = Decision::Missed(MissedReason::StoreUnavailable);
+const SKIPPED: Decision = Decision::Skipped(SkipReason::Overlap);
+const ABSENT: Expect = Expect::Absent { after_ms: 0 };
+
+pub async fn an_absent_tick_is_settled_once(scene: Scene) {
+    assert_eq!(scene.settle(1, ABSENT, MISSED).await, Verdict::Settled);
+    let before = scene.look(1).await;
+    assert_eq!(scene.settle(1, ABSENT, MISSED).await, Verdict::Settled, "sent again by the same replica");
+    assert_eq!(scene.settle_as(1, "web-2", (ABSENT, MISSED)).await, Verdict::Changed, "decided by another one");
+    assert_eq!(scene.look(1).await, before);
+    let run = before.run.unwrap();
+    assert_eq!((run.state, run.outcome, run.start), (RunState::Done, Some(Outcome::Missed), 0));
+    assert_eq!((run.reason.as_str(), run.owner.clone()), ("store_unavailable", replica("auditor")));
+    assert!(run.ended_at > 0 && run.claimed_at == 0);
+    assert_eq!(scene.claim(1, "web-1").await, Verdict::Done);
+    let history = scene.store.history(&scene.job, 10).await.unwrap();
+    assert_eq!(history, [onecron::job::HistoryEntry::of(&run, "")]);
+}
+
+pub async fn a_tick_is_not_settled_before_its_deadline(scene: Scene) {
+    let verdict = scene.settle(1, Expect::Absent { after_ms: 3 * HOUR_MS }, MISSED).await;
+    let Verdict::TooEarly { by_ms } = verdict else { panic!("{verdict:?}") };
+    assert!((1..3 * HOUR_MS).contains(&by_ms), "{by_ms}");
+    assert_eq!(scene.look(1).await.run, None);
+}
+
+pub async fn settling_is_never_too_old(scene: Scene) {
+    // Where records are dropped at once, the floor stands right behind the newest one.
+    scene.register_with(|registration| registration.keep_ms = 0).await;
+    for n in [1, 2, 3] {
+        scene.claim_with(n, "web-1", |claim| claim.previous = 0).await;
+        scene.begin(n, "web-1", 0).await;
+        scene.complete(n, "web-1", 1).await;
+    }
+    assert_eq!(scene.settle(50, ABSENT, MISSED).await, Verdict::Settled);
+    assert_eq!(scene.settle(1, ABSENT, MISSED).await, Verdict::Changed, "decided, only its record is gone");
+}
+
+pub async fn what_is_decided_is_not_settled_again(scene: Scene) {
+    scene.claim_with(5, "web-1", |claim| claim.previous = 0).await;
+    for n in [4, 5] {
+        assert_eq!(scene.settle(n, ABSENT, MISSED).await, Verdict::Changed);
+    }
+    assert_eq!(scene.look(4).await.run, None);
+    assert_eq!(scene.record(5).await.state, RunState::Claimed);
+}
+
+pub async fn an_owner_settles_its_own_claim(scene: Scene) {
+    scene.claim(1, "web-1").await;
+    let own = || Expect::Own(replica("web-1"));
+    assert_eq!(scene.settle_as(1, "web-1", (own(), SKIPPED)).await, Verdict::Settled);
+    let before = scene.look(1).await;
+    assert_eq!(scene.settle_as(1, "web-1", (own(), SKIPPED)).await, Verdict::Settled, "sent again");
+    assert_eq!(scene.settle_as(1, "web-1", (own(), MISSED)).await, Verdict::Changed, "another decision");
+    assert_eq!(scene.look(1).await, before);
+    let run = before.run.unwrap();
+    assert_eq!((run.outcome, run.reason.as_str()), (Some(Outcome::Skipped), "overlap"));
+    assert_eq!(before.job.unwrap().failures, 0, "neither missed nor skipped counts as a failure of the job");
+}
+
+pub async fn nobody_settles_anothers_claim_as_its_own(scene: Scene) {
+    let own = |who| Expect::Own(replica(who));
+    assert_eq!(scene.settle(1, own("web-1"), SKIPPED).await, Verdict::Changed, "no record");
+    scene.claim(1, "web-1").await;
+    assert_eq!(scene.settle(1, own("web-2"), SKIPPED).await, Verdict::Changed);
+    scene.begin(1, "web-1", 0).await;
+    assert_eq!(scene.settle(1, own("web-1"), SKIPPED).await, Verdict::Changed, "it began");
+    assert_eq!(scene.record(1).await.state, RunState::Begun);
+}
+
+pub async fn a_dead_claim_is_settled_only_as_it_was_seen(scene: Scene) {
+    scene.claim(1, "web-1").await;
+    let seen = scene.seen(1).await;
+    for other in other_views(&seen) {
+        assert_eq!(scene.settle(1, Expect::Unchanged(other), MISSED).await, Verdict::Changed);
+    }
+    assert_eq!(scene.settle(1, Expect::Unchanged(seen), MISSED).await, Verdict::Settled);
+    assert_eq!(scene.begin(1, "web-1", 0).await, Verdict::Done);
+}
+
+pub async fn a_begun_run_is_lost_only_as_it_was_seen(scene: Scene) {
+    scene.start(1, "web-1").await;
+    let seen = scene.seen(1).await;
+    for other in other_views(&seen) {
+        assert_eq!(scene.settle(1, Expect::Unchanged(other), Decision::Lost).await, Verdict::Changed);
+    }
+    scene.renew(1, "web-1", 1).await;
+    assert_eq!(scene.settle(1, Expect::Unchanged(seen), Decision::Lost).await, Verdict::Changed, "it lives");
+    scene.lose(1).await;
+    let answer = scene.look(1).await;
+    let (run, job) = (answer.run.unwrap(), answer.job.unwrap());
+    assert_eq!((run.state, run.outcome), (RunState::Lost, Some(Outcome::Lost)));
+    assert_eq!((job.slot, job.open, job.failures), (Some(scene.tick(1)), vec![scene.tick(1)], 1));
+}
+
+pub async fn a_run_that_may_run_again_is_lost_without_an_outcome_until_drained(scene: Scene) {
+    scene.start_rerunnable(1, "web-1").await;
+    scene.lose(1).await;
+    assert_eq!(scene.record(1).await.outcome, None);
+    assert_eq!(scene.store.history(&scene.job, 10).await.unwrap(), []);
+    let seen = scene.seen(1).await;
+    for other in other_views(&seen) {
+        assert_eq!(scene.settle(1, Expect::Unchanged(other), Decision::Drained).await, Verdict::Changed);
+    }
+    assert_eq!(scene.settle(1, Expect::Unchanged(seen), Decision::Drained).await, Verdict::Settled);
+    let answer = scene.look(1).await;
+    let (run, job) = (answer.run.unwrap(), answer.job.unwrap());
+    assert_eq!((run.state, run.outcome), (RunState::Done, Some(Outcome::Lost)));
+    assert_eq!((job.failures, job.slot), (1, None));
+    assert_eq!(scene.store.history(&scene.job, 10).await.unwrap().len(), 1);
+}
+
+pub async fn decisions_that_do_not_fit_change_nothing(scene: Scene) {
+    assert_eq!(scene.settle(1, ABSENT, Decision::Lost).await, Verdict::Changed);
+    assert_eq!(scene.settle(1, ABSENT, Decision::Drained).await, Verdict::Changed);
+    assert_eq!(scene.look(1).await.run, None);
+    let seen_settle = async |n, decision| {
+        let (seen, before) = (scene.seen(n).await, scene.look(n).await);
+        assert_eq!(scene.settle(n, Expect::Unchanged(seen), decision).await, Verdict::Changed, "{decision:?}");
+        assert_eq!(scene.look(n).await, before);
+    };
+    scene.claim(1, "web-1").await;
+    for decision in [Decision::Lost, Decision::Drained] {
+        seen_settle(1, decision).await;
+    }
+    scene.begin(1, "web-1", 0).await;
+    for decision in [MISSED, SKIPPED, Decision::Drained] {
+        seen_settle(1, decision).await;
+    }
+    scene.lose(1).await;
+    for decision in [MISSED, SKIPPED, Decision::Lost] {
+        seen_settle(1, decision).await;
+    }
+    scene.complete(1, "web-1", 1).await;
+    for decision in [MISSED, SKIPPED, Decision::Lost, Decision::Drained] {
+        seen_settle(1, decision).await;
+    }
+    scene.claim(2, "web-1").await;
+    scene.abandon(2, "web-1", 0).await;
+    for decision in [MISSED, SKIPPED, Decision::Lost, Decision::Drained] {
+        seen_settle(2, decision).await;
+    }
+}
+
+pub async fn decided_through_advances_over_decided_ticks_only(scene: Scene) {
+    let through = async || scene.look(1).await.job.unwrap().decided_through;
+    let start = through().await;
+    scene.claim_with(1, "web-1", |claim| claim.previous = start).await;
+    assert_eq!(through().await, scene.tick(1).seconds(), "a claimed tick is decided: it has a record");
+    scene.claim(3, "web-1").await;
+    assert_eq!(through().await, scene.tick(1).seconds(), "tick 2 is not decided");
+    scene.settle(2, ABSENT, MISSED).await;
+    assert_eq!(through().await, scene.tick(2).seconds());
+    scene.claim(2, "web-1").await;
+    assert_eq!(through().await, scene.tick(2).seconds(), "nothing pulls it back");
+}
+
+pub async fn a_refused_settlement_helps_decided_through_along(scene: Scene) {
+    let start = scene.look(1).await.job.unwrap().decided_through;
+    scene.claim(2, "web-1").await;
+    scene.claim_with(1, "web-1", |claim| claim.previous = start).await;
+    // Tick 2 was claimed before tick 1: nobody but an auditor comes by it again.
+    assert_eq!(scene.settle(2, ABSENT, MISSED).await, Verdict::Changed);
+    assert_eq!(scene.look(1).await.job.unwrap().decided_through, scene.tick(2).seconds());
+}

@@ -1,0 +1,146 @@
+//! Runs of one job that must not overlap.
+
+use crate::support::scene::Scene;
+use crate::support::scene::registration;
+use crate::support::scene::replica;
+use crate::support::wait_until;
+use onecron::job::Decision;
+use onecron::job::Expect;
+use onecron::job::JobName;
+use onecron::job::Outcome;
+use onecron::job::RunKey;
+use onecron::job::Step;
+use onecron::job::Tick;
+use onecron::job::Verdict;
+
+async fn slot(scene: &Scene) -> Option<Tick> {
+    scene.look(1).await.job.unwrap().slot
+}
+
+pub async fn a_begin_takes_the_slot_and_its_end_frees_it(scene: Scene) {
+    scene.claim(1, "web-1").await;
+    assert_eq!(slot(&scene).await, None, "a claim takes none");
+    scene.begin(1, "web-1", 0).await;
+    assert_eq!(slot(&scene).await, Some(scene.tick(1)));
+    scene.complete(1, "web-1", 1).await;
+    assert_eq!(slot(&scene).await, None);
+}
+
+pub async fn a_busy_slot_names_its_occupant(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim(2, "web-2").await;
+    let wanted = Verdict::Busy { occupant: scene.tick(1), renewed: true };
+    assert_eq!(scene.begin(2, "web-2", 0).await, wanted);
+    assert_eq!(scene.begin(2, "web-2", 0).await, wanted, "sent again");
+    scene.complete(1, "web-1", 1).await;
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Begun);
+}
+
+/// An occupant that gave no sign of life since our tick may be dead: that is no overlap, we wait.
+pub async fn a_busy_slot_tells_whether_its_occupant_lived_after_the_tick(scene: Scene) {
+    scene.start(1, "web-1").await;
+    let next = scene.store.server_time().await.unwrap().timestamp() + 1;
+    let tick = Tick::from_seconds(next);
+    let store = &scene.store;
+    let has_come = || async { store.server_time().await.unwrap().timestamp() >= next };
+    wait_until("the next second", has_come).await;
+    let (run, owner) = (RunKey::new(scene.job.clone(), tick), replica("web-2"));
+    let mut claim = scene.claim_of(1, "web-2");
+    claim.run = run.clone();
+    assert_eq!(scene.verdict(Step::Claim(claim)).await, Verdict::Won);
+    let begin = Step::Begin { run, owner, start: 0, request: "1".into() };
+    let busy = |renewed| Verdict::Busy { occupant: scene.tick(1), renewed };
+    assert_eq!(scene.verdict(begin.clone()).await, busy(false));
+    scene.renew(1, "web-1", 1).await;
+    assert_eq!(scene.verdict(begin).await, busy(true));
+}
+
+pub async fn asking_for_a_busy_slot_is_a_sign_of_life(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim(2, "web-2").await;
+    let seen = scene.seen(2).await;
+    scene.begin(2, "web-2", 0).await;
+    assert_eq!(scene.take_over(2, "web-3", seen).await, Verdict::Held);
+}
+
+pub async fn runs_that_may_overlap_leave_the_slot_alone(scene: Scene) {
+    for n in [1, 2] {
+        scene.claim_with(n, "web-1", |claim| claim.exclusive = false).await;
+        assert_eq!(scene.begin(n, "web-1", 0).await, Verdict::Begun);
+    }
+    assert_eq!(slot(&scene).await, None);
+}
+
+pub async fn giving_back_frees_the_slot(scene: Scene) {
+    scene.start(1, "web-1").await;
+    assert_eq!(scene.abandon(1, "web-1", 1).await, Verdict::Released);
+    assert_eq!(slot(&scene).await, None);
+    scene.start(2, "web-2").await;
+}
+
+pub async fn the_slot_of_a_lost_run_drains_until_its_owner_says_that_it_ended(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.lose(1).await;
+    scene.claim(2, "web-2").await;
+    assert!(matches!(scene.begin(2, "web-2", 0).await, Verdict::Busy { .. }));
+    assert_eq!(scene.complete(1, "web-1", 1).await, Verdict::RecordedLate);
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Begun);
+}
+
+pub async fn the_slot_of_a_lost_run_is_freed_by_who_saw_it_drained(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.lose(1).await;
+    scene.claim(2, "web-2").await;
+    let seen = scene.seen(1).await;
+    assert_eq!(scene.settle(1, Expect::Unchanged(seen), Decision::Drained).await, Verdict::Settled);
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Begun);
+}
+
+pub async fn a_stale_end_frees_nothing(scene: Scene) {
+    scene.start_rerunnable(1, "web-1").await;
+    scene.lose(1).await;
+    let seen = scene.seen(1).await;
+    scene.take_over(1, "web-2", seen).await;
+    scene.begin(1, "web-2", 1).await;
+    assert_eq!(scene.complete(1, "web-1", 1).await, Verdict::Fenced);
+    assert_eq!(scene.abandon(1, "web-1", 1).await, Verdict::Fenced);
+    assert_eq!(slot(&scene).await, Some(scene.tick(1)));
+    // A run that was lost and drained has no slot any more: what its owner says later must not free the next one's.
+    scene.complete(1, "web-2", 2).await;
+    scene.start(2, "web-1").await;
+    scene.lose(2).await;
+    let seen = scene.seen(2).await;
+    scene.settle(2, Expect::Unchanged(seen), Decision::Drained).await;
+    scene.start(3, "web-3").await;
+    assert_eq!(scene.complete(2, "web-1", 1).await, Verdict::RecordedLate);
+    assert_eq!(slot(&scene).await, Some(scene.tick(3)));
+}
+
+pub async fn a_run_that_is_taken_over_keeps_its_slot(scene: Scene) {
+    scene.start_rerunnable(1, "web-1").await;
+    scene.lose(1).await;
+    let seen = scene.seen(1).await;
+    scene.take_over(1, "web-2", seen).await;
+    scene.claim(2, "web-3").await;
+    assert!(matches!(scene.begin(2, "web-3", 0).await, Verdict::Busy { .. }), "between takeover and begin, too");
+    assert_eq!(scene.begin(1, "web-2", 1).await, Verdict::Begun);
+}
+
+pub async fn a_slot_is_never_held_by_two(scene: Scene) {
+    // The slot belongs to a job: another job's run does not need it.
+    let other = JobName::new("other").unwrap();
+    scene.step(Step::Register(registration(&other))).await;
+    scene.start(1, "web-1").await;
+    let run = RunKey::new(other, scene.tick(1));
+    let mut claim = scene.claim_of(1, "web-1");
+    claim.run = run.clone();
+    scene.step(Step::Claim(claim)).await;
+    let begin = Step::Begin { run, owner: replica("web-1"), start: 0, request: "1".into() };
+    assert_eq!(scene.verdict(begin).await, Verdict::Begun);
+    for n in 2..6 {
+        scene.claim(n, "web-2").await;
+        assert!(matches!(scene.begin(n, "web-2", 0).await, Verdict::Busy { .. }));
+    }
+    scene.complete(1, "web-1", 1).await;
+    scene.run_through(9, Outcome::Succeeded, "").await;
+}

@@ -1,0 +1,246 @@
+//! The rules are written twice: in Rust, and in Lua. Here random steps go to both, and to the rows of SQLite, and
+//! everything that is not an instant of the store's own clock must be equal.
+
+use crate::support::bench::Bench;
+use crate::support::bench::Kind;
+use crate::support::scene::HOUR_MS;
+use crate::support::scene::registration;
+use crate::support::scene::replica;
+use onecron::clock::Clock;
+use onecron::clock::SystemClock;
+use onecron::job::Answer;
+use onecron::job::Claim;
+use onecron::job::Decision;
+use onecron::job::Ending;
+use onecron::job::Expect;
+use onecron::job::HistoryEntry;
+use onecron::job::JobName;
+use onecron::job::JobRecord;
+use onecron::job::MissedReason;
+use onecron::job::Outcome;
+use onecron::job::RunKey;
+use onecron::job::RunRecord;
+use onecron::job::RunState;
+use onecron::job::Seen;
+use onecron::job::SkipReason;
+use onecron::job::Step;
+use onecron::job::Tick;
+use onecron::job::Verdict;
+use onecron::store::Records;
+use proptest::prelude::*;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
+
+/// A step before it is known how the run stands: `Seen` and `start` are taken from the model, or spoilt.
+#[derive(Debug, Clone)]
+struct Move {
+    job: u8,
+    tick: usize,
+    owner: u8,
+    what: What,
+    /// Spoils one part of what was seen, or the start; mostly none.
+    spoilt: u8,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Register { schedule: u8, keeps: bool, history: [u32; 3] },
+    Claim { take: bool, takeover: bool, exclusive: bool, rerun: bool, far: bool },
+    Begin { request: u8 },
+    Renew,
+    Complete { outcome: Outcome, tail: u8 },
+    Abandon,
+    SettleAbsent { early: bool, decision: Decision },
+    SettleOwn { decision: Decision },
+    SettleUnchanged { decision: Decision },
+    Read,
+}
+
+/// Six of the last two hours, one before the job's memory, one tomorrow.
+fn tick(now: i64, n: usize) -> Tick {
+    let offsets = [-7200, -6600, -6000, -5400, -4800, -4200, -20_000, 86_400];
+    Tick::from_seconds(now / 60 * 60 + offsets[n % offsets.len()])
+}
+
+fn decisions() -> impl Strategy<Value = Decision> {
+    prop_oneof![
+        1 => Just(Decision::Missed(MissedReason::NoReplica)),
+        1 => Just(Decision::Skipped(SkipReason::Overlap)),
+        3 => Just(Decision::Lost),
+        2 => Just(Decision::Drained),
+    ]
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let outcomes = prop::sample::select(&Outcome::ALL[..6]);
+    let what = prop_oneof![
+        2 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32))
+            .prop_map(|(schedule, keeps, history)| What::Register { schedule: schedule / 7, keeps, history }),
+        8 => (prop::bool::weighted(0.9), any::<bool>(), prop::bool::weighted(0.7), any::<bool>(), any::<bool>())
+            .prop_map(|(take, takeover, exclusive, rerun, far)| What::Claim { take, takeover, exclusive, rerun, far }),
+        8 => (0..3_u8).prop_map(|request| What::Begin { request }),
+        2 => Just(What::Renew),
+        5 => (outcomes, 0..3_u8).prop_map(|(outcome, tail)| What::Complete { outcome, tail }),
+        2 => Just(What::Abandon),
+        2 => (prop::bool::weighted(0.1), decisions())
+            .prop_map(|(early, decision)| What::SettleAbsent { early, decision }),
+        2 => decisions().prop_map(|decision| What::SettleOwn { decision }),
+        6 => decisions().prop_map(|decision| What::SettleUnchanged { decision }),
+        1 => Just(What::Read),
+    ];
+    // Few ticks and owners, and those often the same, so that runs get somewhere.
+    let tick = prop_oneof![8 => 0..3_usize, 2 => 0..8_usize];
+    (0..10_u8, tick, 0..3_u8, what, 0..24_u8)
+        .prop_map(|(job, tick, owner, what, spoilt)| Move { job: job / 8, tick, owner, what, spoilt })
+}
+
+/// What a watcher saw, spoilt in one of its parts or not.
+fn seen(run: Option<&RunRecord>, spoilt: u8) -> Seen {
+    let absent = || Seen { owner: replica("web-0"), start: 0, state: RunState::Claimed, number: 1 };
+    let mut seen = run.map_or_else(absent, RunRecord::seen);
+    match spoilt {
+        0 => seen.owner = replica("nobody"),
+        1 => seen.start += 1,
+        2 => seen.number += 1,
+        3 => seen.state = if seen.state == RunState::Begun { RunState::Lost } else { RunState::Begun },
+        _ => {}
+    }
+    seen
+}
+
+fn step(made: &Move, model: &Records, now: i64) -> Step {
+    let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
+    let run = RunKey::new(job.clone(), tick(now, made.tick));
+    let found = model.runs(&job).find(|record| record.scheduled_for == run.scheduled_for);
+    // Owners are often the right ones.
+    let stranger = replica(&format!("web-{}", made.owner));
+    let owner = match found {
+        Some(record) if made.spoilt > 6 && !matches!(made.what, What::Claim { .. }) => record.owner.clone(),
+        _ => stranger,
+    };
+    let start = found.map_or(0, |record| record.start) + u32::from(made.spoilt == 1);
+    let previous = if made.spoilt % 2 == 0 { run.scheduled_for.seconds() - 600 } else { 0 };
+    let settle = |expect, decision| Step::Settle { run: run.clone(), owner: owner.clone(), previous, expect, decision };
+    match &made.what {
+        What::Register { schedule, keeps, history } => {
+            let mut registration = registration(&job);
+            registration.schedule = format!("{schedule} * * * *");
+            registration.keep_ms = if *keeps { 240 * HOUR_MS } else { 0 };
+            registration.history = *history;
+            Step::Register(registration)
+        }
+        What::Claim { take, takeover, exclusive, rerun, far } => Step::Claim(Claim {
+            previous: if *far { 0 } else { previous },
+            owner: owner.clone(),
+            take: *take,
+            takeover: takeover.then(|| seen(found, made.spoilt)),
+            lease_ms: u64::from(made.owner),
+            grace_ms: 2,
+            takeover_ms: 3,
+            exclusive: *exclusive,
+            rerun: *rerun,
+            trigger: "schedule".into(),
+            spec_hash: format!("hash-{}", made.owner),
+            run,
+        }),
+        // A begin sent again names the start before.
+        What::Begin { request } => {
+            let start = if made.spoilt % 4 == 3 { start.saturating_sub(1) } else { start };
+            Step::Begin { run, owner, start, request: format!("request-{request}") }
+        }
+        What::Renew => Step::Renew { run, owner, start },
+        What::Complete { outcome, tail } => {
+            let tail = "tail ".repeat(usize::from(*tail));
+            let ending = Ending {
+                outcome: *outcome,
+                exit_code: (made.owner > 0).then_some(i32::from(made.owner) - 1),
+                signal: (made.owner == 0).then_some(15),
+                duration_ms: 99,
+                error: "\"odd\" \\ text".into(),
+                output_tail: tail,
+            };
+            Step::Complete { run, owner, start, ending }
+        }
+        What::Abandon => Step::Abandon { run, owner, start },
+        What::SettleAbsent { early, decision } => {
+            settle(Expect::Absent { after_ms: if *early { 24 * HOUR_MS } else { 60_000 } }, *decision)
+        }
+        What::SettleOwn { decision } => settle(Expect::Own(owner.clone()), *decision),
+        What::SettleUnchanged { decision } => settle(Expect::Unchanged(seen(found, made.spoilt)), *decision),
+        What::Read => Step::Read { run },
+    }
+}
+
+/// Takes out what the store's own clock says: one store does a step some milliseconds after the other.
+fn timeless(mut answer: Answer, ticks: &[Tick]) -> Answer {
+    if let Verdict::TooEarly { by_ms } = &mut answer.verdict {
+        *by_ms = 0;
+    }
+    answer.job = answer.job.map(|job| timeless_job(job, ticks));
+    answer.run = answer.run.map(timeless_run);
+    answer.open = answer.open.into_iter().map(timeless_run).collect();
+    answer
+}
+
+fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
+    (job.registered_at, job.since) = (0, 0);
+    if !ticks.iter().any(|tick| tick.seconds() == job.decided_through) {
+        job.decided_through = 0; // the moment of a registration
+    }
+    job
+}
+
+fn timeless_run(mut run: RunRecord) -> RunRecord {
+    let present = |at: i64| i64::from(at != 0);
+    run.claimed_at = present(run.claimed_at);
+    run.begun_at = present(run.begun_at);
+    run.renewed_at = present(run.renewed_at);
+    run.ended_at = present(run.ended_at);
+    run
+}
+
+fn timeless_history(entries: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
+    entries.into_iter().map(|entry| HistoryEntry { ended_at: 0, ..entry }).collect()
+}
+
+#[test]
+fn the_stores_agree_on_random_steps() {
+    let benches: Vec<Bench> = [Kind::Sqlite, Kind::Redis, Kind::Valkey].into_iter().filter_map(Bench::start).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cases = AtomicU32::new(0);
+    // The seed of a failing sequence is printed and the sequence shrunk; nothing is written beside the source.
+    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(moves in prop::collection::vec(moves(), 1..40))| {
+        let case = cases.fetch_add(1, Ordering::SeqCst);
+        runtime.block_on(compare(&benches, &moves, case))?;
+    });
+}
+
+async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), TestCaseError> {
+    let clock = SystemClock;
+    let now = clock.now().wall.timestamp();
+    let mut model = Records::default();
+    let (mut steps, mut wanted) = (Vec::new(), Vec::new());
+    let ticks: Vec<Tick> = (0..8).map(|n| tick(now, n)).collect();
+    let first = Move { job: 0, tick: 0, owner: 0, what: What::Register { schedule: 0, keeps: true, history: [9; 3] }, spoilt: 9 };
+    for made in std::iter::once(&first).chain(moves) {
+        let step = step(made, &model, now);
+        wanted.push(timeless(model.apply(&step, clock.now().wall.timestamp_millis()), &ticks));
+        steps.push(step);
+    }
+    for bench in benches {
+        let store = bench.open(&format!("case-{case}"));
+        let answers = store.apply(&steps).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        for ((step, answer), wanted) in steps.iter().zip(answers).zip(&wanted) {
+            prop_assert_eq!(&timeless(answer, &ticks), wanted, "{:?}: {:?}", bench.kind, step);
+        }
+        for (name, record) in store.jobs().await.unwrap() {
+            let model_record = model.job(&name).unwrap().clone();
+            prop_assert_eq!(timeless_job(record, &ticks), timeless_job(model_record, &ticks));
+            let found = timeless_history(store.history(&name, 100).await.unwrap());
+            let model_history = timeless_history(model.history(&name).cloned().collect());
+            prop_assert_eq!(found, model_history, "{:?}: history of {}", bench.kind, name);
+        }
+    }
+    Ok(())
+}

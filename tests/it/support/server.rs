@@ -1,0 +1,114 @@
+//! Redis and Valkey servers of our own, killed when dropped.
+
+use std::fs::File;
+use std::io::Read;
+use std::io::Write;
+use std::net::TcpListener;
+use std::net::TcpStream;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::Child;
+use std::process::Command;
+use std::process::Stdio;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Where a program is, if this machine has it.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    folders.extend(std::env::home_dir().map(|home| home.join(".cache/servers/usr/bin")));
+    folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A running server in a temporary folder.
+pub struct RedisServer {
+    program: PathBuf,
+    arguments: Vec<String>,
+    child: Child,
+    folder: TempDir,
+    pub port: u16,
+}
+
+impl RedisServer {
+    /// Starts a server that keeps nothing, with further arguments.
+    pub fn start(program: &Path, arguments: &[&str]) -> Self {
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.into()).collect();
+        let child = spawn(program, &folder, port, &arguments);
+        let server = Self { program: program.into(), arguments, child, folder, port };
+        server.await_ready();
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Kills the server, as a crash would.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts a killed server again, at the same port.
+    pub fn start_again(&mut self) {
+        self.child = spawn(&self.program, &self.folder, self.port, &self.arguments);
+        self.await_ready();
+    }
+
+    /// Sends a command and gives back the raw reply.
+    pub fn command(&self, line: &str) -> String {
+        ask(self.port, line).unwrap()
+    }
+
+    /// Ready means: the answer comes from the process that we started, not from one that had the port before.
+    fn await_ready(&self) {
+        let wanted = format!("process_id:{}\r", self.child.id());
+        for _ in 0..1000 {
+            match ask(self.port, "INFO server") {
+                Some(reply) if reply.contains(&wanted) || reply.contains("NOAUTH") => return,
+                _ => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        panic!("the server did not start: {log}");
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        // By the handle of the process that we started; already gone is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(program: &Path, folder: &TempDir, port: u16, arguments: &[String]) -> Child {
+    let log = File::create(folder.path().join("log")).unwrap();
+    Command::new(program)
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+        .arg(folder.path())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}
+
+/// One command in the inline form, one reply as it comes.
+fn ask(port: u16, line: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    // QUIT ends the stream after the reply, so that all of it can be read.
+    stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).ok()?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).ok()?;
+    Some(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).to_owned())
+}
