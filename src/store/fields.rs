@@ -61,8 +61,10 @@ mod tests {
     #[test]
     fn the_names_are_those_that_the_records_write() {
         let read = [("state", "claimed"), ("scheduled_for", "2026-03-01T02:00:00Z")];
-        let job: Vec<&str> = JobRecord::from_fields(&read[..]).unwrap().fields().iter().map(|(name, _)| *name).collect();
-        let run: Vec<&str> = RunRecord::from_fields(&read[..]).unwrap().fields().iter().map(|(name, _)| *name).collect();
+        let job: Vec<&str> =
+            JobRecord::from_fields(&read[..]).unwrap().fields().iter().map(|(name, _)| *name).collect();
+        let run: Vec<&str> =
+            RunRecord::from_fields(&read[..]).unwrap().fields().iter().map(|(name, _)| *name).collect();
         assert_eq!(job, JOB_FIELDS);
         assert_eq!(run, RUN_FIELDS);
     }

@@ -57,7 +57,9 @@ pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<A
 }
 
 fn is_word(scheme: &str) -> bool {
-    scheme.len() <= 20 && scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && !scheme.contains(['@', '/', '.', ' '])
+    scheme.len() <= 20
+        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && !scheme.contains(['@', '/', '.', ' '])
 }
 
 fn hint(scheme: &str) -> String {

@@ -90,8 +90,13 @@ fn moves() -> impl Strategy<Value = Move> {
     ];
     // Few ticks and owners, and those often the same, so that runs get somewhere.
     let tick = prop_oneof![8 => 0..3_usize, 2 => 0..8_usize];
-    (0..10_u8, tick, 0..3_u8, what, 0..24_u8)
-        .prop_map(|(job, tick, owner, what, spoilt)| Move { job: job / 8, tick, owner, what, spoilt })
+    (0..10_u8, tick, 0..3_u8, what, 0..24_u8).prop_map(|(job, tick, owner, what, spoilt)| Move {
+        job: job / 8,
+        tick,
+        owner,
+        what,
+        spoilt,
+    })
 }
 
 /// What a watcher saw, spoilt in one of its parts or not.
@@ -222,7 +227,13 @@ async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), Tes
     let mut model = Records::default();
     let (mut steps, mut wanted) = (Vec::new(), Vec::new());
     let ticks: Vec<Tick> = (0..8).map(|n| tick(now, n)).collect();
-    let first = Move { job: 0, tick: 0, owner: 0, what: What::Register { schedule: 0, keeps: true, history: [9; 3] }, spoilt: 9 };
+    let first = Move {
+        job: 0,
+        tick: 0,
+        owner: 0,
+        what: What::Register { schedule: 0, keeps: true, history: [9; 3] },
+        spoilt: 9,
+    };
     for made in std::iter::once(&first).chain(moves) {
         let step = step(made, &model, now);
         wanted.push(timeless(model.apply(&step, clock.now().wall.timestamp_millis()), &ticks));

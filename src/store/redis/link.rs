@@ -53,7 +53,8 @@ pub(super) struct Failure {
 impl Failure {
     /// A record of a form that we do not know.
     pub fn newer_format(job: &str, format: u32) -> Self {
-        let detail = format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
+        let detail =
+            format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
         Self { kind: ErrorKind::Misconfigured, detail, drops: false, unknown_script: false }
     }
 }

@@ -68,7 +68,11 @@ pub async fn a_claim_of_somebody_elses_run_is_held_and_names_the_holder(scene: S
     assert_eq!(answer.run.unwrap().owner, replica("web-1"));
     scene.begin(1, "web-1", 0).await;
     assert_eq!(scene.claim(1, "web-2").await, Verdict::Held);
-    assert_eq!(scene.claim(1, "web-1").await, Verdict::Held, "a begun run is not claimed again, not by its owner either");
+    assert_eq!(
+        scene.claim(1, "web-1").await,
+        Verdict::Held,
+        "a begun run is not claimed again, not by its owner either"
+    );
 }
 
 pub async fn a_finished_run_cannot_be_claimed_again(scene: Scene) {

@@ -157,10 +157,8 @@ async fn run_once(scene: &Scene, store: &Arc<dyn Store>, (n, who): (i64, &str), 
             Verdict::Begun => break,
             Verdict::Busy { .. } => tokio::task::yield_now().await,
             Verdict::Superseded => {
-                let (expect, decision) = (
-                    Expect::Own(owner.clone()),
-                    Decision::Skipped(onecron::job::SkipReason::Superseded),
-                );
+                let (expect, decision) =
+                    (Expect::Own(owner.clone()), Decision::Skipped(onecron::job::SkipReason::Superseded));
                 let settle = Step::Settle { run, owner, previous: 0, expect, decision };
                 assert_eq!(send(store, &[settle]).await[0].verdict, Verdict::Settled);
                 return false;

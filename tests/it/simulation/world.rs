@@ -378,8 +378,12 @@ impl World {
         let incarnation = self.replicas[replica].incarnation;
         let bad = self.faults.network && self.now < CALM;
         let random = &mut self.random;
-        let there = self.now + random.between(200, 3_000) + if bad && random.chance(30) { random.between(0, 9_000_000) } else { 0 };
-        let back = there + random.between(200, 3_000) + if bad && random.chance(30) { random.between(0, 3_000_000) } else { 0 };
+        let there = self.now
+            + random.between(200, 3_000)
+            + if bad && random.chance(30) { random.between(0, 9_000_000) } else { 0 };
+        let back = there
+            + random.between(200, 3_000)
+            + if bad && random.chance(30) { random.between(0, 3_000_000) } else { 0 };
         let lost = bad && random.chance(25);
         let reply_lost = bad && random.chance(25);
         let timeout = self.now + REQUEST_TIMEOUT;
@@ -400,7 +404,8 @@ impl World {
             return self.tell(replica, event);
         }
         let long = order.spec.description == "long";
-        let lasts = if long { self.random.between(4 * SECOND, 30 * SECOND) } else { self.random.between(10_000, 2 * SECOND) };
+        let lasts =
+            if long { self.random.between(4 * SECOND, 30 * SECOND) } else { self.random.between(10_000, 2 * SECOND) };
         let child = self.children.len();
         let lease_end = order.guarded.then(|| self.true_time(replica, order.lease_end));
         self.children.push(Child {
@@ -431,7 +436,9 @@ impl World {
     fn signal(&mut self, replica: usize, run: &RunKey, kill: bool) {
         let incarnation = self.replicas[replica].incarnation;
         let alive = |child: &Child| child.run == *run && child.ended.is_none() && child.incarnation == incarnation;
-        let Some(child) = self.children.iter().position(|child| child.replica == replica && alive(child)) else { return };
+        let Some(child) = self.children.iter().position(|child| child.replica == replica && alive(child)) else {
+            return;
+        };
         let grace = self.children[child].spec.lease_loss_grace().as_micros() as u64;
         let takes = if kill { 1_000 } else { self.random.between(1_000, grace + 2_000) };
         self.children[child].lease_end = Some(self.now.min(self.children[child].lease_end.unwrap_or(self.now)));
@@ -459,12 +466,7 @@ impl World {
             return;
         }
         let fails = self.random.chance(200);
-        let exit = Exit {
-            code: Some(i32::from(fails)),
-            signal: None,
-            output_tail: String::new(),
-            output_bytes: 0,
-        };
+        let exit = Exit { code: Some(i32::from(fails)), signal: None, output_tail: String::new(), output_bytes: 0 };
         let at = self.now.max(replica.paused_until);
         let (replica, incarnation, run) = (child.replica, child.incarnation, child.run);
         self.put(at, What::Ended { replica, incarnation, run, exit });

@@ -66,7 +66,10 @@ pub fn program(kind: Kind) -> Option<std::path::PathBuf> {
     let found = find_program(name);
     if found.is_none() {
         let required = std::env::var("REQUIRE_STORES").unwrap_or_default();
-        assert!(!required.split([' ', ',']).any(|store| store == word), "REQUIRE_STORES wants {word}: no `{name}` here");
+        assert!(
+            !required.split([' ', ',']).any(|store| store == word),
+            "REQUIRE_STORES wants {word}: no `{name}` here"
+        );
         println!("SKIPPED: no `{name}` on this machine");
     }
     found
