@@ -1,7 +1,8 @@
 //! The `onecron` program.
 
-fn main() {
-    if std::env::args().nth(1).as_deref() == Some("guardian") {
-        std::process::exit(onecron::executor::guardian::serve());
-    }
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Returning instead of `exit`: the log is written to its end when `main` is left.
+    ExitCode::from(onecron::cli::main())
 }

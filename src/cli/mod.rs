@@ -1,5 +1,72 @@
 //! The command line: the only place that prints.
 
+pub mod guardian;
 pub mod next;
+pub mod run;
+mod settings;
 pub mod table_args;
 pub mod validate;
+
+use crate::clock::Clock;
+use crate::clock::SystemClock;
+use clap::CommandFactory;
+use clap::FromArgMatches;
+use clap::Parser;
+use clap::Subcommand;
+use std::io;
+
+/// Runs each cron job once, however many servers it is installed on
+///
+/// Start the same daemon with the same jobs.yaml on every server. At each tick the daemons agree in a store that they
+/// share (Redis, or SQLite on one host) on who runs the job. The others log who does.
+#[derive(Debug, Parser)]
+#[command(name = "onecron", version, subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::RunArgs),
+    Validate(validate::ValidateArgs),
+    Next(next::NextArgs),
+    /// Stops jobs when the daemon that started it cannot (internal)
+    #[command(hide = true)]
+    Guardian,
+}
+
+/// The whole program. Returns its exit code.
+pub fn main() -> u8 {
+    // Before anything else: a guardian is started with nothing, and needs nothing.
+    if std::env::args_os().nth(1).is_some_and(|command| command == "guardian") {
+        return guardian::run();
+    }
+    let matches = match Cli::command().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => return refuse(&error),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
+    let now = SystemClock.now().wall;
+    let (out, err) = (&mut io::stdout(), &mut io::stderr());
+    let code = match cli.command {
+        Command::Run(args) => {
+            let given = matches.subcommand_matches("run").expect("this is the command that was parsed");
+            return run::run(&args, given, err);
+        }
+        Command::Guardian => return guardian::run(),
+        Command::Validate(args) => validate::run(&args, out, err, now),
+        Command::Next(args) => next::run(&args, out, err, now),
+    };
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// Prints help, version, or what is wrong with the arguments.
+fn refuse(error: &clap::Error) -> u8 {
+    // Nothing can be done about a closed terminal.
+    let _ = error.print();
+    u8::try_from(error.exit_code()).unwrap_or(2)
+}

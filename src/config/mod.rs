@@ -25,3 +25,4 @@ pub use problem::render;
 pub use table::JOBS_MOST;
 pub use table::Loaded;
 pub use table::load;
+pub use units::parse_duration;

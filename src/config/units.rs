@@ -58,6 +58,14 @@ pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
     if last.is_none() { fail("this duration is empty".to_owned()) } else { Ok(Duration::from_millis(millis)) }
 }
 
+/// Reads a duration as it is written in `jobs.yaml`: `90s`, `1h30m`, `2d`.
+///
+/// # Errors
+/// What was found and what to write instead, as one sentence.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    duration(text).map_err(|error| format!("{}: {}", error.message, error.hint))
+}
+
 /// Reads `512B`, `8KiB`, `1Mi`: one whole number of bytes or a power of 1024 of them.
 pub(super) fn size(text: &str) -> Result<u64, UnitError> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -67,6 +67,8 @@ fn raise_events_of_the_daemon() {
         store: "redis://:hunter2@cache",
         namespace: "default",
     });
+    setting_warning("--store", "a password in an argument");
+    signal_ignored("HUP", "restart");
     daemon_ready();
     daemon_draining("TERM", 2, second);
     daemon_drained(second, 2);
@@ -76,14 +78,17 @@ fn raise_events_of_the_daemon() {
     table_loaded(TableLoaded { revision: "abc", zone_data: "2026a", jobs: 3, file: "jobs.yaml" });
     table_warning("W301", "jobs[0].schedule", "both day fields are restricted");
     job_registered(&run().run.job, at);
-    store_connected("redis://:hunter2@cache", second, Some("7.0.15"));
-    store_lost("timeout", "no answer");
+    job_retired(&run().run.job);
+    let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
+    store_connected(StoreConnected { store, latency: second, class, server_version });
+    store_lost("maybe_applied", "no answer");
     store_recovered(second);
     store_unsafe("maxmemory-policy", "allkeys-lru", "noeviction");
     clock_skewed(-3000, second);
     clock_in_order(3, second);
     clock_jumped(-3_600_000);
     tick_late(second);
+    guardian_missing("no more processes");
     guardian_restarted("killed by signal 9", 4, 2);
     log_dropped(1, 2);
 }
@@ -100,6 +105,7 @@ fn raise_events_of_runs() {
     run_missed(run, MissedReason::NoReplica, second);
     run_started(run, second, 4);
     run_output(run, RunOutput { stream: "stdout", line: "hello", truncated: false });
+    run_output_dropped(run, 3);
     let next_attempt = second;
     run_retried(run, RunRetried { exit_code: Some(1), signal: Some(9), error: Some("no"), next_attempt });
     run_stopping(run, "timeout");
@@ -109,6 +115,7 @@ fn raise_events_of_runs() {
         let ending = Ending { outcome, exit_code: Some(0), signal: Some(9), duration_ms: 5, error, output_tail };
         run_finished(run, RunFinished { ending: &ending, attempts: 1, output_bytes: 5 });
     }
+    run_unrecorded(run, "the store knows no such run");
     run_lost(run, RunLost { holder: replica, last_seen: Some(DateTime::UNIX_EPOCH), policy: LostRunPolicy::Report });
     lease_lost(run, Some(replica), LostRunPolicy::Rerun, second);
 }

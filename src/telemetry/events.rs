@@ -106,6 +106,16 @@ pub fn daemon_started(started: DaemonStarted<'_>) {
     );
 }
 
+/// A setting is allowed and probably not meant.
+pub fn setting_warning(setting: &str, detail: &str) {
+    event!(WARN, "setting_warning", "a setting is doubtful", setting, detail);
+}
+
+/// A signal came that does nothing.
+pub fn signal_ignored(signal: &str, detail: &str) {
+    event!(WARN, "signal_ignored", "this signal does nothing", signal, detail);
+}
+
 /// The table is loaded and the store answered: from now on ticks are claimed.
 pub fn daemon_ready() {
     event!(INFO, "daemon_ready", "daemon ready");
@@ -193,13 +203,32 @@ pub fn job_registered(job: &JobName, since: DateTime<Utc>) {
     );
 }
 
-/// The store answered for the first time, or again after a loss.
-pub fn store_connected(store: &str, latency: Duration, server_version: Option<&str>) {
-    let store = without_password(store);
-    event!(INFO, "store_connected", "store connected", store, latency_ms = millis(latency), server_version);
+/// No replica has registered the job for a month: its records were removed from the store.
+pub fn job_retired(job: &JobName) {
+    event!(INFO, "job_retired", "a job that is in no table any more was removed from the store", job = job.as_str());
 }
 
-/// The store does not answer. `kind`: connect, timeout, auth, readonly, oom, tls.
+/// A store that answers.
+#[derive(Debug, Clone, Copy)]
+pub struct StoreConnected<'a> {
+    /// Its URL; user and password are hidden here once more.
+    pub store: &'a str,
+    /// How long an answer takes.
+    pub latency: Duration,
+    /// What it is worth: A, B or C.
+    pub class: Option<&'a str>,
+    /// What the server says of itself.
+    pub server_version: Option<&'a str>,
+}
+
+/// The store answered for the first time, or again after a loss.
+pub fn store_connected(connected: StoreConnected<'_>) {
+    let StoreConnected { store, latency, class, server_version } = connected;
+    let store = without_password(store);
+    event!(INFO, "store_connected", "store connected", store, latency_ms = millis(latency), class, server_version);
+}
+
+/// The store does not answer. `kind`: not_sent, maybe_applied, misconfigured.
 pub fn store_lost(kind: &str, error: &str) {
     event!(ERROR, "store_lost", "the store cannot be used: due ticks wait until their starting deadlines", kind, error);
 }
@@ -345,6 +374,11 @@ pub fn run_output(run: &RunFields, output: RunOutput<'_>) {
     );
 }
 
+/// The log did not take all lines of an attempt that has ended. The tail in the run's record has them all.
+pub fn run_output_dropped(run: &RunFields, lines: u64) {
+    run_event!(WARN, "run_output_dropped", run, "some lines of output were not logged", lines);
+}
+
 /// How an attempt failed that is followed by another.
 #[derive(Debug, Clone, Copy)]
 pub struct RunRetried<'a> {
@@ -440,6 +474,11 @@ pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
     }
 }
 
+/// A run of this replica ended, and the store has not recorded how.
+pub fn run_unrecorded(run: &RunFields, error: &str) {
+    run_event!(ERROR, "run_unrecorded", run, "how this run ended is not recorded", error);
+}
+
 /// A run whose owner gave no sign of life.
 #[derive(Debug, Clone, Copy)]
 pub struct RunLost<'a> {
@@ -476,6 +515,11 @@ pub fn lease_lost(run: &RunFields, holder: Option<&ReplicaId>, policy: LostRunPo
 /// The guardian process ended and was started again. `running`: runs that were without it for that long.
 pub fn guardian_restarted(reason: &str, pid: u32, running: usize) {
     event!(WARN, "guardian_restarted", "the guardian process ended and was started again", reason, pid, running);
+}
+
+/// There is no guardian process, and none can be started. Said once, until there is one again.
+pub fn guardian_missing(error: &str) {
+    event!(ERROR, "guardian_missing", "without a guardian process, guarded runs are left to other replicas", error);
 }
 
 /// Standard output was stuck and lines were dropped.

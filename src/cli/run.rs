@@ -1,0 +1,108 @@
+//! `onecron run`: the daemon.
+
+use super::settings;
+use super::settings::Refusal;
+use super::table_args;
+use super::table_args::TableArgs;
+use crate::clock::Clock;
+use crate::clock::SystemClock;
+use crate::config;
+use crate::daemon::Daemon;
+use crate::daemon::Settings;
+use crate::store;
+use crate::telemetry::logging;
+use crate::telemetry::logging::LogFormat;
+use crate::telemetry::logging::LogLevel;
+use crate::telemetry::logging::LogSettings;
+use clap::ArgMatches;
+use clap::Args;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The store of a daemon that was told nothing.
+pub(super) const DEFAULT_STORE: &str = "sqlite:onecron.db";
+
+/// Runs the daemon: waits for ticks, and runs the jobs that this replica gets
+///
+/// It ends on TERM, INT or QUIT: nothing new is started, and running jobs may finish until --drain-timeout. A second
+/// signal stops them at once. Exit codes: 0 all runs ended by themselves; 75 some had to be stopped; 78 a setting or
+/// the job table is refused, and nothing was started; 2 called wrongly; 1 anything else.
+#[derive(Debug, Clone, Args)]
+pub struct RunArgs {
+    /// Where the table is.
+    #[command(flatten)]
+    pub table: TableArgs,
+    /// Where the daemons agree: redis://[user:password@]host[:port][/db], or sqlite:PATH for daemons on one host
+    #[arg(long, value_name = "URL", env = "ONECRON_STORE", default_value = DEFAULT_STORE, hide_env_values = true)]
+    pub store: String,
+    /// File with the store's URL: keeps a password out of arguments and variables
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_FILE")]
+    pub store_file: Option<PathBuf>,
+    /// Keeps two fleets in one store apart [default: the pod's namespace, else `default`]
+    #[arg(long, value_name = "NAME", env = "ONECRON_NAMESPACE")]
+    pub namespace: Option<String>,
+    /// This daemon's name in logs and records [default: POD_NAME, else the host's name]
+    #[arg(long, value_name = "NAME", env = "ONECRON_INSTANCE")]
+    pub instance: Option<String>,
+    /// How long running jobs may finish after the first signal to end
+    #[arg(long, value_name = "DURATION", env = "ONECRON_DRAIN_TIMEOUT", default_value = "5m")]
+    #[arg(value_parser = config::parse_duration)]
+    pub drain_timeout: Duration,
+    /// What is logged: this and what is worse: error, warn, info or debug
+    #[arg(long, value_name = "LEVEL", env = "ONECRON_LOG_LEVEL", default_value = "info")]
+    #[arg(value_parser = str::parse::<LogLevel>)]
+    pub log_level: LogLevel,
+    /// How it is logged: json or text [default: text on a terminal, else json]
+    #[arg(long, value_name = "FORMAT", env = "ONECRON_LOG_FORMAT", value_parser = str::parse::<LogFormat>)]
+    pub log_format: Option<LogFormat>,
+    /// End at once when standard input ends (for whoever starts daemons as children)
+    #[arg(long, hide = true)]
+    pub exit_with_stdin: bool,
+}
+
+/// Runs the command, until a signal. Problems of settings and table go to `err`, and everything else is logged on
+/// standard output. `given` tells arguments from variables and defaults. Returns the exit code.
+pub fn run(args: &RunArgs, given: &ArgMatches, err: &mut dyn Write) -> u8 {
+    let (code, text) = match prepare(args, given) {
+        Ok((settings, log)) => match logging::init(log) {
+            Ok(guard) => {
+                let ended = Daemon::run(settings);
+                drop(guard);
+                return ended.exit_code();
+            }
+            Err(error) => (table_args::FAILED, format!("error: start the log: {error}\n")),
+        },
+        Err(text) => (table_args::CONFIG, text),
+    };
+    let _ = write!(err, "{text}");
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// Everything that can be wrong before a daemon starts, as a text for people.
+fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings), String> {
+    let refused = |Refusal { message, hint }| format!("error: {message}\nhint: {hint}\n");
+    let namespace = settings::namespace(args.namespace.as_deref()).map_err(refused)?;
+    let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
+    let url = settings::store_url(&args.store, args.store_file.as_deref(), given).map_err(refused)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
+    let loaded = config::load(&table_args::sources(&args.table.jobs)).map_err(|problems| config::render(&problems))?;
+    let files: Vec<String> = args.table.jobs.iter().map(|path| path.display().to_string()).collect();
+    let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
+    let settings = Settings {
+        me,
+        loaded,
+        files: files.join(","),
+        store,
+        namespace,
+        drain_timeout: args.drain_timeout,
+        clock,
+        // Also when the file was replaced by another version, which might speak differently.
+        guardian: PathBuf::from("/proc/self/exe"),
+        doubts: url.doubt.into_iter().collect(),
+        ends_with_stdin: args.exit_with_stdin,
+    };
+    Ok((settings, log))
+}

@@ -1,0 +1,167 @@
+//! The loop: one `select!`, one event, `engine.handle`, its effects. It has a thread and a runtime of its own, so that
+//! nothing that jobs do can hold up a tick or a renewal; and nothing in here waits for anything else.
+
+use super::perform::Drained;
+use super::perform::Hands;
+use super::signals::Request;
+use super::timer::Timer;
+use crate::clock::Boot;
+use crate::clock::Clock;
+use crate::clock::Now;
+use crate::engine::Engine;
+use crate::engine::Event;
+use crate::telemetry::events;
+use chrono::DateTime;
+use chrono::Utc;
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
+
+/// The longest sleep. The wall clock may be set at any time, and that is seen only by looking.
+const SLEEP_MOST: Duration = Duration::from_secs(1);
+/// The shortest one. A wake-up that is due and does not go away must not become a busy loop.
+const SLEEP_LEAST: Duration = Duration::from_millis(1);
+
+/// What comes to the loop from elsewhere.
+#[derive(Debug)]
+pub enum Message {
+    /// Something happened to a run.
+    Happened {
+        event: Event,
+        /// Is answered when everything that follows from it was said.
+        said: Option<oneshot::Sender<()>>,
+    },
+    /// Something from outside.
+    Asked(Request),
+}
+
+/// Why the loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// After a drain.
+    Drained { drained: Drained, waited: Duration, finished: usize },
+    /// A task panicked; and what it said.
+    Panicked(&'static str, String),
+    /// The timer does not work.
+    Failed(io::Error),
+}
+
+/// A drain under way.
+#[derive(Debug, Clone, Copy)]
+struct Drain {
+    since: Boot,
+}
+
+/// See the module.
+pub struct Driver {
+    pub engine: Engine,
+    pub clock: Arc<dyn Clock>,
+    pub timer: Timer,
+    pub inbox: mpsc::Receiver<Message>,
+    pub hands: Hands,
+    pub drain_timeout: Duration,
+}
+
+impl Driver {
+    /// Goes round until the daemon may end.
+    pub async fn run(mut self) -> End {
+        let mut drain = None;
+        let mut turn = Ok(Message::Happened { event: Event::Woke, said: None });
+        loop {
+            let message = match turn {
+                Ok(message) => message,
+                Err(end) => return end,
+            };
+            // Invariant: one reading for the whole turn. With two, a tick could be due in one place and not in another.
+            let now = self.clock.now();
+            let (event, said) = match message {
+                Message::Happened { event, said } => (Some(event), said),
+                Message::Asked(request) => (self.asked(now, request, &mut drain), None),
+            };
+            if let Some(drained) = event.and_then(|event| self.handle(now, event)) {
+                let waited = drain.map_or(Duration::ZERO, |drain: Drain| now.boot.since(drain.since));
+                return End::Drained { drained, waited, finished: self.hands.finished };
+            }
+            if let Some(said) = said {
+                // A run that has ended already does not wait for it.
+                let _ = said.send(());
+            }
+            turn = self.next().await;
+        }
+    }
+
+    fn handle(&mut self, now: Now, event: Event) -> Option<Drained> {
+        self.hands.hear(&event);
+        let mut drained = None;
+        for effect in self.engine.handle(now, event) {
+            drained = self.hands.perform(effect).or(drained);
+        }
+        drained
+    }
+
+    /// The first request to end drains, every further one stops.
+    fn asked(&mut self, now: Now, request: Request, drain: &mut Option<Drain>) -> Option<Event> {
+        let (name, timeout) = match request {
+            Request::Nothing(name) => {
+                events::signal_ignored(name, "the jobs file is read at start: restart the daemon to read it again");
+                return None;
+            }
+            Request::End(_) | Request::Stop(_) if drain.is_some() => return Some(Event::StopAsked),
+            Request::End(name) => (name, self.drain_timeout),
+            Request::Stop(name) => (name, Duration::ZERO),
+        };
+        *drain = Some(Drain { since: now.boot });
+        self.hands.finished = 0;
+        events::daemon_draining(name, self.engine.running(), timeout);
+        Some(Event::DrainAsked { timeout })
+    }
+
+    /// Waits for what happens next.
+    async fn next(&mut self) -> Result<Message, End> {
+        let delay = delay(self.clock.now(), &self.engine);
+        self.timer.set(delay).map_err(End::Failed)?;
+        let happened = |event| Message::Happened { event, said: None };
+        loop {
+            tokio::select! {
+                rung = self.timer.rung() => return rung.map(|()| happened(Event::Woke)).map_err(End::Failed),
+                Some(message) = self.inbox.recv() => return Ok(message),
+                Some(answered) = self.hands.asking.join_next() => {
+                    return answered.map(happened).map_err(|error| panicked("store", error));
+                }
+                Some(ended) = self.hands.running.join_next() => ended.map_err(|error| panicked("run", error))?,
+                Some(done) = self.hands.chores.join_next() => done.map_err(|error| panicked("chore", error))?,
+            }
+        }
+    }
+}
+
+/// How long to sleep: the engine's two instants are on two clocks.
+fn delay(now: Now, engine: &Engine) -> Duration {
+    let at = engine.wake_at();
+    let by_wall = at.wall.map(|wall| until(now.wall, wall));
+    let by_boot = at.boot.map(|boot| boot.since(now.boot));
+    let soonest = by_wall.into_iter().chain(by_boot).min().unwrap_or(SLEEP_MOST);
+    if soonest.is_zero() { SLEEP_LEAST } else { soonest.min(SLEEP_MOST) }
+}
+
+fn until(now: DateTime<Utc>, then: DateTime<Utc>) -> Duration {
+    then.signed_duration_since(now).to_std().unwrap_or(Duration::ZERO)
+}
+
+fn panicked(task: &'static str, error: JoinError) -> End {
+    let text = match error.try_into_panic() {
+        Ok(payload) => panic_text(&*payload),
+        Err(error) => error.to_string(),
+    };
+    End::Panicked(task, text)
+}
+
+/// What a panic said.
+pub fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no text".to_owned())
+}

@@ -1,0 +1,227 @@
+//! The daemon: joins the engine with stores, processes, clocks and signals, and is the only place that starts tasks.
+//!
+//! ```text
+//!   main thread     waits for the scheduler
+//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs
+//!   jobs (2)        runs.rs: processes and their output
+//!   guardian        guard.rs: talks to the guardian process, and may wait for it
+//!   log, children   of telemetry and executor
+//! ```
+
+mod driver;
+mod guard;
+mod perform;
+mod report;
+mod runs;
+mod signals;
+mod store_watch;
+mod timer;
+
+use crate::clock::Clock;
+use crate::config::Loaded;
+use crate::engine::Engine;
+use crate::executor;
+use crate::job::Namespace;
+use crate::job::ReplicaId;
+use crate::schedule::zone_data_version;
+use crate::store::Store;
+use crate::telemetry::events;
+use crate::telemetry::events::DaemonStarted;
+use crate::telemetry::events::TableLoaded;
+use driver::Driver;
+use driver::End;
+use driver::Message;
+use guard::Guard;
+use perform::Hands;
+use report::Reporter;
+use runs::Launcher;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use store_watch::StoreWatch;
+use timer::Timer;
+use tokio::runtime;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Messages to the loop that wait. Whoever sends more waits too.
+const INBOX: usize = 1024;
+/// Threads for processes and output.
+const JOB_THREADS: usize = 2;
+/// How long the end waits for what jobs left behind.
+const LEFTOVERS: Duration = Duration::from_secs(1);
+
+/// What a daemon is made of.
+pub struct Settings {
+    /// Who it is.
+    pub me: ReplicaId,
+    /// The table.
+    pub loaded: Loaded,
+    /// Where it came from, for the log.
+    pub files: String,
+    /// Where replicas agree.
+    pub store: Arc<dyn Store>,
+    /// The part of it that is this fleet's.
+    pub namespace: Namespace,
+    /// How long runs may finish after the first signal.
+    pub drain_timeout: Duration,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// The program that is started as the guardian.
+    pub guardian: PathBuf,
+    /// Settings that are allowed and probably not meant: the setting, and what to write instead.
+    pub doubts: Vec<(&'static str, String)>,
+    /// Whether the end of standard input stops it.
+    pub ends_with_stdin: bool,
+}
+
+/// How a daemon ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All runs ended by themselves, and the store knows how.
+    Drained,
+    /// Runs had to be stopped, or the store did not take the end of some.
+    Cut,
+    /// A part of it panicked, or a thread could not be had.
+    Failed,
+}
+
+impl Ended {
+    /// The program's exit code.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Drained => 0,
+            Self::Cut => 75,
+            Self::Failed => 1,
+        }
+    }
+}
+
+/// The daemon.
+pub struct Daemon {
+    settings: Settings,
+}
+
+impl Daemon {
+    /// Runs a daemon until signals have ended it, on threads of its own. The log must have been started. Says
+    /// everything from `daemon_started` to `daemon_stopped`.
+    pub fn run(settings: Settings) -> Ended {
+        let started = settings.clock.now().boot;
+        let clock = Arc::clone(&settings.clock);
+        let daemon = Self { settings };
+        daemon.introduce();
+        let ended = daemon.supervise().unwrap_or_else(|error| {
+            events::daemon_panicked("start", &error.to_string());
+            Ended::Failed
+        });
+        events::daemon_stopped(ended.exit_code(), clock.now().boot.since(started));
+        ended
+    }
+
+    fn introduce(&self) {
+        let Settings { loaded, files, store, namespace, doubts, .. } = &self.settings;
+        let (pid, store, namespace) = (std::process::id(), store.url(), namespace.as_str());
+        events::daemon_started(DaemonStarted { pid, config: files, store, namespace });
+        for (setting, detail) in doubts {
+            events::setting_warning(setting, detail);
+        }
+        let table = &loaded.table;
+        let (revision, zone_data) = (table.revision.as_str(), zone_data_version());
+        events::table_loaded(TableLoaded { revision, zone_data, jobs: table.jobs.len(), file: files });
+        for problem in &loaded.warnings {
+            events::table_warning(problem.code, &problem.path, &problem.message);
+        }
+    }
+
+    /// Starts the threads and waits for the scheduler's.
+    fn supervise(self) -> io::Result<Ended> {
+        let jobs = runtime::Builder::new_multi_thread()
+            .worker_threads(JOB_THREADS)
+            .thread_name("jobs")
+            .enable_all()
+            .build()?;
+        // PID 1 of a container inherits every process whose parent has ended. Safe here: all children of the daemon,
+        // guardian included, are started by `executor`, which knows which ones those are.
+        if std::process::id() == 1 {
+            executor::reap_orphans();
+        }
+        let (guard, orders) = Guard::new();
+        let (program, me) = (self.settings.guardian.clone(), self.settings.me.clone());
+        let guardian =
+            thread::Builder::new().name("guardian".to_owned()).spawn(move || guard::serve(program, me, orders))?;
+        let handle = jobs.handle().clone();
+        let scheduler =
+            thread::Builder::new().name("scheduler".to_owned()).spawn(move || self.schedule(handle, guard))?;
+        let ended = match scheduler.join() {
+            Ok(ended) => ended?,
+            Err(payload) => panicked("scheduler", &driver::panic_text(&*payload)),
+        };
+        // Ends what is left of runs, and with them the last who could send to the guardian.
+        jobs.shutdown_timeout(LEFTOVERS);
+        match guardian.join() {
+            Ok(()) => Ok(ended),
+            Err(payload) => Ok(panicked("guardian", &driver::panic_text(&*payload))),
+        }
+    }
+
+    /// The scheduler's thread.
+    fn schedule(self, jobs: Handle, guard: Guard) -> io::Result<Ended> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let end = runtime.block_on(async {
+            let driver = self.driver(jobs, guard)?;
+            Ok::<_, io::Error>(driver.run().await)
+        })?;
+        // A store that does not answer does not hold up the end.
+        runtime.shutdown_background();
+        Ok(match end {
+            End::Drained { drained, waited, finished } => {
+                if drained.stopped == 0 && drained.unrecorded == 0 {
+                    events::daemon_drained(waited, finished);
+                    Ended::Drained
+                } else {
+                    Ended::Cut
+                }
+            }
+            End::Panicked(task, error) => panicked(task, &error),
+            End::Failed(error) => panicked("scheduler", &error.to_string()),
+        })
+    }
+
+    fn driver(self, jobs: Handle, guard: Guard) -> io::Result<Driver> {
+        let Settings { me, loaded, store, drain_timeout, clock, ends_with_stdin, .. } = self.settings;
+        let table = loaded.table;
+        let (sender, inbox) = mpsc::channel::<Message>(INBOX);
+        let tolerance = table.scheduler.clock_skew_tolerance;
+        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock), tolerance));
+        let mut chores = JoinSet::new();
+        chores.spawn(signals::pass_on(signals::listen()?, sender.clone()));
+        chores.spawn(Arc::clone(&store_watch).keep());
+        if ends_with_stdin {
+            chores.spawn(signals::watch_stdin(sender.clone()));
+        }
+        let engine = Engine::new(me.clone(), &table, clock.now());
+        let hands = Hands {
+            store,
+            store_watch,
+            ask_limit: perform::ask_limit(table.scheduler.lock_lease),
+            launcher: Launcher { me, clock: Arc::clone(&clock), guard, inbox: sender },
+            reporter: Reporter::new(&table),
+            jobs,
+            controls: BTreeMap::new(),
+            finished: 0,
+            asking: JoinSet::new(),
+            running: JoinSet::new(),
+            chores,
+        };
+        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout })
+    }
+}
+
+fn panicked(task: &str, error: &str) -> Ended {
+    events::daemon_panicked(task, error);
+    Ended::Failed
+}

@@ -1,0 +1,140 @@
+//! One effect of the engine becomes work. Whatever comes of it returns as an event.
+
+use super::guard::Guard;
+use super::report::Reporter;
+use super::runs::Control;
+use super::runs::Launcher;
+use super::runs::Stop;
+use super::store_watch::StoreWatch;
+use crate::engine::Effect;
+use crate::engine::Event;
+use crate::engine::Notice;
+use crate::engine::RequestId;
+use crate::engine::StartOrder;
+use crate::engine::StoreFailure;
+use crate::job::RunKey;
+use crate::job::Step;
+use crate::store::Error;
+use crate::store::ErrorKind;
+use crate::store::Store;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+/// A request that has no answer after this, or after a quarter of the lease, has none: the engine asks again.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// How the engine ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drained {
+    /// Runs that had to be stopped.
+    pub stopped: u32,
+    /// Runs that ended without the store knowing how.
+    pub unrecorded: u32,
+}
+
+/// Everything that effects need.
+pub struct Hands {
+    pub store: Arc<dyn Store>,
+    pub store_watch: Arc<StoreWatch>,
+    pub ask_limit: Duration,
+    pub launcher: Launcher,
+    pub reporter: Reporter,
+    /// Where jobs live: threads of their own.
+    pub jobs: Handle,
+    /// Runs from order to end.
+    pub controls: BTreeMap<RunKey, Control>,
+    /// Runs that ended since the drain began.
+    pub finished: usize,
+    /// Requests to the store, on the scheduler's own thread: no output of a job holds up a renewal. Each gives an event.
+    pub asking: JoinSet<Event>,
+    /// Runs, among the jobs.
+    pub running: JoinSet<()>,
+    /// What is said about the store, on the scheduler's thread.
+    pub chores: JoinSet<()>,
+}
+
+impl Hands {
+    /// Does it, or has it done. Never waits.
+    pub fn perform(&mut self, effect: Effect) -> Option<Drained> {
+        match effect {
+            Effect::Ask { request, steps } => self.ask(request, steps),
+            Effect::Start(order) => self.start(order),
+            Effect::Extend { run, lease_end } => {
+                if let Some(control) = self.controls.get(&run) {
+                    control.extend(&run, lease_end, self.guard());
+                }
+            }
+            Effect::Terminate { run } => self.stop(&run, Stop::Terminate),
+            Effect::Kill { run } => self.stop(&run, Stop::Kill),
+            Effect::Notice(notice) => self.notice(notice),
+            Effect::Drained { stopped, unrecorded } => return Some(Drained { stopped, unrecorded }),
+        }
+        None
+    }
+
+    /// To be told of each event before the engine is.
+    pub fn hear(&mut self, event: &Event) {
+        if let Event::Ended { run, .. } | Event::NotStarted { run, .. } = event {
+            self.controls.remove(run);
+        }
+    }
+
+    fn guard(&self) -> &Guard {
+        &self.launcher.guard
+    }
+
+    fn ask(&mut self, request: RequestId, steps: Arc<Vec<Step>>) {
+        let (store, limit) = (Arc::clone(&self.store), self.ask_limit);
+        self.asking.spawn(async move {
+            let result = match tokio::time::timeout(limit, store.apply(&steps)).await {
+                Ok(answered) => answered.map_err(|error| failure(&error)),
+                Err(_) => Err(StoreFailure {
+                    kind: "maybe_applied",
+                    detail: format!("{} steps on {}: no answer within {limit:?}", steps.len(), store.url()),
+                }),
+            };
+            Event::Answered { request, result }
+        });
+    }
+
+    fn start(&mut self, order: Box<StartOrder>) {
+        let (control, orders) = Control::new(&order);
+        self.controls.insert(order.run.clone(), control);
+        self.running.spawn_on(self.launcher.clone().carry_out(order, orders), &self.jobs);
+    }
+
+    fn stop(&self, run: &RunKey, how: Stop) {
+        if let Some(control) = self.controls.get(run) {
+            control.stop(how);
+        }
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        match &notice {
+            Notice::StoreConnected { outage } => {
+                self.chores.spawn(Arc::clone(&self.store_watch).greet(*outage));
+            }
+            Notice::ClockSkewed { by_ms } => self.store_watch.clock_is_ahead(*by_ms),
+            Notice::RunFinished { .. } => self.finished += 1,
+            _ => {}
+        }
+        self.reporter.say(notice);
+    }
+}
+
+/// How long a request may take.
+pub fn ask_limit(lease: Duration) -> Duration {
+    ANSWER_WITHIN.min(lease / 4)
+}
+
+fn failure(error: &Error) -> StoreFailure {
+    let kind = match error.kind {
+        ErrorKind::NotSent => "not_sent",
+        ErrorKind::MaybeApplied => "maybe_applied",
+        ErrorKind::Misconfigured => "misconfigured",
+    };
+    StoreFailure { kind, detail: error.to_string() }
+}

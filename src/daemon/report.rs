@@ -1,0 +1,101 @@
+//! What the engine noticed, as events of the catalogue.
+
+use crate::engine::Notice;
+use crate::engine::RunFacts;
+use crate::engine::StartOrder;
+use crate::job::JobName;
+use crate::job::JobTable;
+use crate::job::LostRunPolicy;
+use crate::job::RunKey;
+use crate::job::fencing_token;
+use crate::telemetry::events;
+use crate::telemetry::events::RunFields;
+use crate::telemetry::events::RunFinished;
+use crate::telemetry::events::RunLost;
+use crate::telemetry::events::RunRetried;
+use crate::telemetry::events::RunSkipped;
+use chrono::DateTime;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What lines about a start say.
+pub fn fields_of(order: &StartOrder) -> RunFields {
+    let StartOrder { run, trigger, start, token, .. } = order;
+    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token) }
+}
+
+/// What lines say about a run that somebody has.
+fn claimed(facts: RunFacts) -> RunFields {
+    let RunFacts { run, trigger, start } = facts;
+    let token = Some(fencing_token(run.scheduled_for, start));
+    RunFields { run, trigger, attempt: start, token }
+}
+
+/// And about a tick that this replica does not run: it has no token.
+fn unclaimed(facts: RunFacts) -> RunFields {
+    RunFields { token: None, ..claimed(facts) }
+}
+
+/// The engine counts in signed milliseconds, since clocks may step; a length of time is never negative.
+fn length(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+/// Turns notices into events.
+#[derive(Debug)]
+pub struct Reporter {
+    policies: BTreeMap<JobName, LostRunPolicy>,
+}
+
+impl Reporter {
+    /// For the jobs of a table.
+    pub fn new(table: &JobTable) -> Self {
+        Self { policies: table.jobs.iter().map(|job| (job.name.clone(), job.lost_run_policy)).collect() }
+    }
+
+    /// Says it. `StoreConnected` and `ClockSkewed` are said by [`super::store_watch`], which knows more.
+    pub fn say(&self, notice: Notice) {
+        match notice {
+            Notice::StoreConnected { .. } | Notice::ClockSkewed { .. } => {}
+            Notice::JobRegistered { job, since } => {
+                events::job_registered(&job, DateTime::from_timestamp_millis(since).unwrap_or_default());
+            }
+            Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
+            Notice::ClockJumped { by_ms } => events::clock_jumped(by_ms),
+            Notice::TickLate { late_ms } => events::tick_late(length(late_ms)),
+            Notice::DrainExpired { runs } => events::drain_expired(&runs),
+            Notice::RunClaimed { facts, took } => events::run_claimed(&claimed(facts), took),
+            Notice::RunSkipped { facts, reason, holder, holder_run } => {
+                let holder_run = holder_run.map(|tick| RunKey::new(facts.run.job.clone(), tick));
+                let holder = holder.as_ref();
+                let skipped = RunSkipped { reason, holder, holder_run: holder_run.as_ref(), age: None };
+                events::run_skipped(&unclaimed(facts), skipped);
+            }
+            Notice::RunMissed { facts, reason, late_ms } => {
+                events::run_missed(&unclaimed(facts), reason, length(late_ms));
+            }
+            Notice::RunStarted { facts, start_delay_ms, pid } => {
+                events::run_started(&claimed(facts), length(start_delay_ms), pid);
+            }
+            Notice::RunRetried { facts, ending, next_in } => {
+                let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
+                let (exit_code, signal) = (ending.exit_code, ending.signal);
+                events::run_retried(&claimed(facts), RunRetried { exit_code, signal, error, next_attempt: next_in });
+            }
+            Notice::RunStopping { facts, cause } => events::run_stopping(&claimed(facts), cause.as_str()),
+            Notice::RunKilled { facts, cause, grace } => events::run_killed(&claimed(facts), cause.as_str(), grace),
+            Notice::RunFinished { facts, ending, attempts, output_bytes } => {
+                events::run_finished(&claimed(facts), RunFinished { ending: &ending, attempts, output_bytes });
+            }
+            Notice::RunUnrecorded { facts, detail } => events::run_unrecorded(&claimed(facts), &detail),
+            Notice::RunLost { facts, holder, rerun } => {
+                let policy = if rerun { LostRunPolicy::Rerun } else { LostRunPolicy::Report };
+                events::run_lost(&claimed(facts), RunLost { holder: &holder, last_seen: None, policy });
+            }
+            Notice::LeaseLost { facts, holder, unconfirmed_for, stops: _ } => {
+                let policy = self.policies.get(&facts.run.job).copied().unwrap_or(LostRunPolicy::Report);
+                events::lease_lost(&claimed(facts), holder.as_ref(), policy, unconfirmed_for);
+            }
+        }
+    }
+}
