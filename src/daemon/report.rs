@@ -63,6 +63,7 @@ impl Reporter {
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
             Notice::ClockJumped { by_ms } => events::clock_jumped(by_ms),
             Notice::TickLate { late_ms } => events::tick_late(length(late_ms)),
+            Notice::TicksPassed { job, first, through } => events::ticks_passed(&job, first, through),
             Notice::DrainExpired { runs } => events::drain_expired(&runs),
             Notice::RunClaimed { facts, took } => events::run_claimed(&claimed(facts), took),
             Notice::RunSkipped { facts, reason, holder, holder_run } => {

@@ -88,6 +88,7 @@ fn raise_events_of_the_daemon() {
     clock_in_order(3, second);
     clock_jumped(-3_600_000);
     tick_late(second);
+    ticks_passed(&run().run.job, Tick::from_seconds(1), Tick::from_seconds(60));
     guardian_missing("no more processes");
     guardian_restarted("killed by signal 9", 4, 2);
     log_dropped(1, 2);

@@ -15,6 +15,7 @@ use crate::job::Outcome;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::SkipReason;
+use crate::job::Tick;
 use crate::job::Trigger;
 use crate::secret::without_password;
 use chrono::DateTime;
@@ -273,6 +274,18 @@ pub fn clock_jumped(by_ms: i64) {
 /// The scheduler woke more than a second late.
 pub fn tick_late(late: Duration) {
     event!(WARN, "tick_late", "the scheduler woke late", late_ms = millis(late));
+}
+
+/// Ticks came and went while this replica did not look.
+pub fn ticks_passed(job: &JobName, first: Tick, through: Tick) {
+    event!(
+        WARN,
+        "ticks_passed",
+        "suspended, or the clock stepped: these ticks were not looked at here",
+        job = job.as_str(),
+        first = first.to_string(),
+        through = through.to_string()
+    );
 }
 
 /// This replica has the run.
