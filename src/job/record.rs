@@ -144,6 +144,9 @@ pub struct RunRecord {
     pub error: String,
     /// The owner's own account, when it came after `lost`.
     pub late_outcome: Option<Outcome>,
+    /// The watcher that recorded it as lost, so that one whose reply was lost still learns that it did; empty where
+    /// none did.
+    pub lost_by: String,
 }
 
 /// What a watcher compares: as long as all four stay the same, the owner has given no sign of life.
@@ -393,6 +396,7 @@ impl RunRecord {
             ("duration_ms", self.duration_ms.to_string()),
             ("error", self.error.clone()),
             ("late_outcome", text_of(self.late_outcome)),
+            ("lost_by", self.lost_by.clone()),
         ]
     }
 
@@ -430,6 +434,7 @@ impl RunRecord {
             duration_ms: number(fields, "duration_ms")?,
             error: fields.field("error").into(),
             late_outcome: outcome(fields, "late_outcome")?,
+            lost_by: fields.field("lost_by").into(),
         })
     }
 }

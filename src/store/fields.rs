@@ -24,7 +24,7 @@ pub const JOB_FIELDS: [&str; 19] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 25] = [
+pub const RUN_FIELDS: [&str; 26] = [
     "format",
     "scheduled_for",
     "state",
@@ -50,6 +50,7 @@ pub const RUN_FIELDS: [&str; 25] = [
     "duration_ms",
     "error",
     "late_outcome",
+    "lost_by",
 ];
 
 #[cfg(test)]

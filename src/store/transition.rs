@@ -189,6 +189,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     run.trigger.clone_from(&claim.trigger);
     run.claimed_at = now;
     run.outcome = None;
+    run.lost_by.clear();
     (changes.job, changes.run) = (true, true);
     Verdict::Won
 }
@@ -231,6 +232,7 @@ fn new_run(claim: &Claim, now: i64) -> RunRecord {
         duration_ms: 0,
         error: String::new(),
         late_outcome: None,
+        lost_by: String::new(),
     }
 }
 
@@ -405,6 +407,9 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             }
         }
         Expect::Unchanged(seen) => {
+            if *decision == Decision::Lost && picture.run.as_ref().is_some_and(|run| is_lost_by(run, owner, seen)) {
+                return Verdict::Settled; // sent again
+            }
             if picture.run.as_ref().map(RunRecord::seen).as_ref() != Some(seen) {
                 return Verdict::Changed;
             }
@@ -414,12 +419,22 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
     if !decide(job, run, (*decision, now), changes) {
         return Verdict::Changed;
     }
+    if *decision == Decision::Lost {
+        run.lost_by = owner.to_string();
+    }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled
 }
 
-/// Whether the run ended by that replica's same decision. A watcher's decision over somebody else's run leaves no trace
-/// of who decided, so a resent one of those answers `Changed`.
+/// Whether that watcher recorded what it had seen, a begun run, as lost.
+fn is_lost_by(run: &RunRecord, watcher: &ReplicaId, seen: &Seen) -> bool {
+    seen.state == RunState::Begun
+        && run.state == RunState::Lost
+        && run.lost_by == watcher.as_str()
+        && run.seen() == Seen { state: run.state, ..seen.clone() }
+}
+
+/// Whether the run ended by that replica's same decision.
 fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
     let written = match decision {
         Decision::Missed(reason) => (Some(Outcome::Missed), reason.as_str()),
@@ -500,6 +515,7 @@ fn settled_run(key: &RunKey, owner: &ReplicaId, now: i64) -> RunRecord {
         duration_ms: 0,
         error: String::new(),
         late_outcome: None,
+        lost_by: String::new(),
     }
 }
 

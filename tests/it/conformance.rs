@@ -117,6 +117,7 @@ conformance! {
         nobody_settles_anothers_claim_as_its_own
         a_dead_claim_is_settled_only_as_it_was_seen
         a_begun_run_is_lost_only_as_it_was_seen
+        a_watcher_whose_reply_was_lost_learns_that_it_recorded_the_loss
         a_run_that_may_run_again_is_lost_without_an_outcome_until_drained
         decisions_that_do_not_fit_change_nothing
         decided_through_advances_over_decided_ticks_only

@@ -55,6 +55,7 @@ CREATE TABLE IF NOT EXISTS run (
     duration_ms INTEGER,
     error TEXT,
     late_outcome TEXT,
+    lost_by TEXT,
     PRIMARY KEY (namespace, job, scheduled_for)
 ) WITHOUT ROWID;
 

@@ -49,6 +49,7 @@ pub async fn a_free_tick_is_won_and_recorded(scene: Scene) {
         duration_ms: 0,
         error: String::new(),
         late_outcome: None,
+        lost_by: String::new(),
     };
     assert_eq!(run, wanted);
     assert_eq!(answer.open, [wanted]);

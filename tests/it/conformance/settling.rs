@@ -9,6 +9,7 @@ use onecron::job::Expect;
 use onecron::job::MissedReason;
 use onecron::job::Outcome;
 use onecron::job::RunState;
+use onecron::job::Seen;
 use onecron::job::SkipReason;
 use onecron::job::Verdict;
 
@@ -106,6 +107,17 @@ pub async fn a_begun_run_is_lost_only_as_it_was_seen(scene: Scene) {
     let (run, job) = (answer.run.unwrap(), answer.job.unwrap());
     assert_eq!((run.state, run.outcome), (RunState::Lost, Some(Outcome::Lost)));
     assert_eq!((job.slot, job.open, job.failures), (Some(scene.tick(1)), vec![scene.tick(1)], 1));
+}
+
+pub async fn a_watcher_whose_reply_was_lost_learns_that_it_recorded_the_loss(scene: Scene) {
+    scene.start(1, "web-1").await;
+    let before = scene.seen(1).await;
+    let lost = (Expect::Unchanged(before.clone()), Decision::Lost);
+    assert_eq!(scene.settle_as(1, "web-2", lost.clone()).await, Verdict::Settled);
+    assert_eq!(scene.settle_as(1, "web-2", lost.clone()).await, Verdict::Settled, "sent again");
+    assert_eq!(scene.settle_as(1, "web-3", lost).await, Verdict::Changed, "somebody else recorded it");
+    let other = Seen { start: before.start + 1, ..before };
+    assert_eq!(scene.settle_as(1, "web-2", (Expect::Unchanged(other), Decision::Lost)).await, Verdict::Changed);
 }
 
 pub async fn a_run_that_may_run_again_is_lost_without_an_outcome_until_drained(scene: Scene) {

@@ -17,6 +17,7 @@ local function take_it()
   set(run, 'spec_hash', ARGV[12])
   set(run, 'claimed_at', int(now))
   set(run, 'outcome', '')
+  set(run, 'lost_by', '')
   job.touched = true
 end
 

@@ -47,6 +47,9 @@ elseif expect == 'own' then
   elseif not run or run.is.state ~= 'claimed' or run.is.owner ~= ARGV[8] then
     return answer('changed')
   end
+elseif decision == 'lost' and ARGV[10] == 'begun' and run and run.is.lost_by == owner
+  and is_seen(run, ARGV[8], ARGV[9], 'lost', ARGV[11]) then
+  return answer('settled') -- sent again
 elseif not is_seen(run, ARGV[8], ARGV[9], ARGV[10], ARGV[11]) then
   return answer('changed')
 end
@@ -71,6 +74,7 @@ elseif decision == 'drained' then
   set(run, 'outcome', 'lost')
 else
   set(run, 'state', 'lost') -- stays open, and its slot drains
+  set(run, 'lost_by', owner)
   if run.is.rerun ~= '1' or num(run.is.start) >= STARTS_MOST then
     set(run, 'outcome', 'lost')
   end
