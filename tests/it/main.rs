@@ -1,8 +1,10 @@
 //! All integration tests but `tidy`: one binary, one module per subject.
-#![expect(missing_docs, clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
+#![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
 
+mod cli;
 mod config;
 mod conformance;
+mod daemon;
 mod differential;
 mod executor;
 mod guardian;
