@@ -1,5 +1,6 @@
 //! The command line: the only place that prints.
 
+pub mod demo;
 pub mod guardian;
 pub mod next;
 pub mod run;
@@ -21,6 +22,7 @@ use std::io;
 /// share (Redis, or SQLite on one host) on who runs the job. The others log who does.
 #[derive(Debug, Parser)]
 #[command(name = "onecron", version, subcommand_required = true, arg_required_else_help = true)]
+#[command(after_help = "Begin with `onecron demo`: three daemons on this machine, for you to kill.")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -31,6 +33,7 @@ enum Command {
     Run(run::RunArgs),
     Validate(validate::ValidateArgs),
     Next(next::NextArgs),
+    Demo(demo::DemoArgs),
     /// Stops jobs when the daemon that started it cannot (internal)
     #[command(hide = true)]
     Guardian,
@@ -57,6 +60,7 @@ pub fn main() -> u8 {
             let given = matches.subcommand_matches("run").expect("this is the command that was parsed");
             return run::run(&args, given, err);
         }
+        Command::Demo(args) => return demo::run(&args, out, err),
         Command::Guardian => return guardian::run(),
         Command::Validate(args) => validate::run(&args, out, err, now),
         Command::Next(args) => next::run(&args, out, err, now),

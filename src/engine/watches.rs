@@ -64,11 +64,12 @@ impl Watch {
         record.start == 0 || (unbegun && !record.rerun && record.start == 1)
     }
 
-    /// How often to read it meanwhile: a change that is seen late is a death that is noticed late.
+    /// How often to read it meanwhile: a change that is seen late is a death that is noticed late. A quarter of the
+    /// lease keeps the promise of one and a half.
     fn poll(&self) -> Duration {
         match self.record.state {
-            RunState::Begun => Duration::from_millis(self.record.lease_ms / 4),
-            _ => self.window(),
+            RunState::Begun | RunState::Claimed => self.window().min(Duration::from_millis(self.record.lease_ms / 4)),
+            RunState::Lost | RunState::Abandoned | RunState::Done => self.window(),
         }
     }
 }

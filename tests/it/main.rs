@@ -3,13 +3,15 @@
 #![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod cli;
+mod cluster;
 mod config;
 mod conformance;
+mod daemon;
 mod differential;
 mod executor;
 mod guardian;
 mod processes;
 mod redis_store;
-mod simulation;
 mod sqlite_store;
 mod support;

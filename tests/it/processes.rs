@@ -33,10 +33,15 @@ pub fn millis(millis: u64) -> Duration {
 }
 
 /// Waits until a state holds.
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let limit = now() + Duration::from_secs(20);
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_limit(what, Duration::from_secs(20), holds);
+}
+
+/// Waits so long at most until a state holds.
+pub fn until_limit(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let end = now() + limit;
     while !holds() {
-        assert!(now() < limit, "waited 20 s until {what}");
+        assert!(now() < end, "waited {limit:?} until {what}");
         std::thread::sleep(millis(5));
     }
 }

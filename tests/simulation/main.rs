@@ -2,6 +2,8 @@
 //! restart, their clocks drift and step. Everything follows from a seed; a failure prints it, and
 //! `ONECRON_SEED=<seed> cargo test simulation` runs it alone.
 
+#![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
+
 mod check;
 mod random;
 mod world;

@@ -1,0 +1,154 @@
+//! The command line: what is said, where, and with which exit code.
+
+use crate::support::daemon::Launch;
+use crate::support::daemon::Table;
+use nix::sys::signal::Signal;
+use std::process::Output;
+
+const GOOD: &str = "  - {name: hello, schedule: '0 0 1 1 *', command: 'true'}\n";
+
+fn ended(args: &[&str]) -> (Option<i32>, String, String) {
+    told(&Launch::new(args).output())
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn help_shows_what_there_is_and_hides_the_guardian() {
+    let (code, help, errors) = ended(&["--help"]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    for command in ["run", "validate", "next", "demo"] {
+        assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
+    }
+    assert!(!help.contains("guardian"));
+    let (code, help, _) = ended(&["run", "--help"]);
+    assert_eq!(code, Some(0));
+    for flag in ["JOBS", "STORE", "STORE_FILE", "NAMESPACE", "INSTANCE", "DRAIN_TIMEOUT", "LOG_LEVEL", "LOG_FORMAT"] {
+        assert!(help.contains(&format!("[env: ONECRON_{flag}")), "{flag}: {help}");
+    }
+    assert!(!help.contains("exit-with-stdin"));
+}
+
+#[test]
+fn help_does_not_show_the_stores_password() {
+    let (_, help, _) = told(&Launch::new(&["run", "--help"]).env("ONECRON_STORE", "redis://:hunter2@cache").output());
+    assert!(!help.contains("hunter2"), "{help}");
+}
+
+#[test]
+fn version_is_the_crates() {
+    let expected = format!("onecron {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(ended(&["--version"]), (Some(0), expected, String::new()));
+}
+
+#[test]
+fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
+    for (args, found) in [
+        (&["--nope"][..], "--nope"),
+        (&["serve"], "serve"),
+        (&[], "Usage"),
+        (&["run", "--drain-timeout", "30"], "write `30s`"),
+        (&["run", "--log-level", "trace"], "error, warn, info or debug"),
+        (&["run", "--log-format", "xml"], "json or text"),
+        (&["demo", "--for", "soon"], "30s"),
+    ] {
+        let (code, output, errors) = ended(args);
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{args:?}");
+        assert!(errors.contains(found), "{args:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_bad_table_does_not_start_and_is_reported_whole() {
+    let table = Table::new("  - {name: Hello, schedule: '61 * * * *', command: 'true', retries: 3}\n");
+    let (code, output, errors) = told(&table.launch("memory:").output());
+    assert_eq!((code, output.as_str()), (Some(78), ""));
+    for found in ["jobs.yaml:4:", "error[E301]", "error[E302]", "error[E202]"] {
+        assert!(errors.contains(found), "{found}: {errors}");
+    }
+    assert!(errors.ends_with('\n'));
+}
+
+#[test]
+fn a_missing_table_does_not_start() {
+    let (code, output, errors) = ended(&["run", "--jobs", "/no/such/jobs.yaml", "--store", "memory:"]);
+    assert_eq!((code, output.as_str()), (Some(78), ""));
+    assert!(errors.contains("/no/such/jobs.yaml: error[E103]"), "{errors}");
+}
+
+#[test]
+fn a_bad_setting_does_not_start_and_says_what_to_write() {
+    let table = Table::new(GOOD);
+    for (flag, value, found) in [
+        ("--store", "rabbit://cache", "redis://"),
+        ("--namespace", "Batch_Jobs", "--namespace batch-jobs"),
+        ("--store-file", "/no/such/file", "/no/such/file"),
+    ] {
+        let launch = Launch::new(&["run", "--jobs", &table.path(), flag, value]).folder(table.folder.path());
+        let (code, output, errors) = told(&launch.output());
+        assert_eq!((code, output.as_str()), (Some(78), ""), "{flag}: {errors}");
+        assert!(errors.starts_with("error: ") && errors.contains(found), "{flag}: {errors}");
+    }
+}
+
+#[test]
+fn in_kubernetes_the_default_store_is_refused_and_a_named_one_is_not() {
+    let table = Table::new(GOOD);
+    let inside = |args: &[&str]| {
+        let launch = Launch::new(&["run", "--jobs", &table.path()]).folder(table.folder.path());
+        let launch = args.iter().fold(launch, |launch, arg| launch.arg(arg));
+        launch.env("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    };
+    let (code, output, errors) = told(&inside(&[]).output());
+    assert_eq!((code, output.as_str()), (Some(78), ""));
+    assert!(errors.contains("ONECRON_STORE_FILE"), "{errors}");
+    for launch in [inside(&["--store", "sqlite:onecron.db"]), inside(&[]).env("ONECRON_STORE", "sqlite:onecron.db")] {
+        launch.start().wait_for_event("daemon_ready");
+    }
+}
+
+#[test]
+fn a_password_in_an_argument_is_warned_of_and_never_shown() {
+    let table = Table::new(GOOD);
+    let mut daemon = table.launch("redis://app:hunter2@127.0.0.1:1").start();
+    let warning = daemon.wait_for_event("setting_warning");
+    assert_eq!(warning["setting"], "--store");
+    assert!(warning["detail"].as_str().unwrap().contains("--store-file"), "{warning}");
+    daemon.wait_for_event("store_lost");
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit(), 0);
+    assert!(daemon.lines().iter().all(|line| !line.to_string().contains("hunter2")));
+}
+
+#[test]
+fn a_store_file_holds_the_url_and_an_argument_wins_over_variables() {
+    let table = Table::new(GOOD);
+    let file = table.folder.path().join("store");
+    std::fs::write(&file, "redis://:hunter2@127.0.0.1:1\n").unwrap();
+    let file = file.to_str().unwrap();
+    let base = Launch::new(&["run", "--jobs", &table.path()]).folder(table.folder.path());
+    let store = |launch: &Launch| launch.start().wait_for_event("daemon_started")["store"].clone();
+    let by_file = base.clone().arg("--store-file").arg(file).env("ONECRON_STORE", "memory:").start();
+    assert!(by_file.wait_for_event("daemon_started")["store"].as_str().unwrap().ends_with("127.0.0.1:1"));
+    by_file.wait_for_event("store_lost");
+    assert_eq!(by_file.events("setting_warning").len(), 0);
+    assert_eq!(store(&base.clone().arg("--store").arg("memory:").env("ONECRON_STORE_FILE", file)), "memory:");
+    assert_eq!(store(&base.clone().env("ONECRON_STORE", "")), "sqlite:onecron.db");
+    let (code, _, errors) = told(&base.env("ONECRON_STORE", "memory:").env("ONECRON_STORE_FILE", file).output());
+    assert_eq!(code, Some(78));
+    assert!(errors.contains("ONECRON_STORE and ONECRON_STORE_FILE"), "{errors}");
+}
+
+#[test]
+fn a_daemon_is_named_after_its_pod_and_no_two_starts_have_one_name() {
+    let table = Table::new(GOOD);
+    let launch = Launch::new(&["run", "--jobs", &table.path(), "--store", "memory:"]);
+    let launch = launch.env("POD_NAME", "web-7d9f").env("POD_NAMESPACE", "shop");
+    let (first, second) = (launch.start(), launch.start());
+    let (one, two) = (first.replica(), second.replica());
+    assert!(one.starts_with("web-7d9f-") && two.starts_with("web-7d9f-") && one != two, "{one} {two}");
+    assert_eq!(first.wait_for_event("daemon_started")["namespace"], "shop");
+}

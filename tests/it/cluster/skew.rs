@@ -1,0 +1,89 @@
+//! A replica whose clock is wrong, or that slept, comes late: the store refuses what was decided.
+
+use super::Fleet;
+use super::FleetStore;
+use super::entry;
+use crate::processes;
+use crate::support::server::find_program;
+use nix::sys::signal::Signal;
+use onecron::job::Tick;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn jobs() -> String {
+    format!("  - name: every-five\n    schedule: \"*/5 * * * * *\"\n    command: {}\n", entry("ran"))
+}
+
+fn assert_no_tick_twice(fleet: &Fleet) -> usize {
+    let mut counts: BTreeMap<Tick, usize> = BTreeMap::new();
+    for entry in fleet.entries("ran", "every-five") {
+        *counts.entry(entry.tick).or_default() += 1;
+    }
+    assert!(counts.values().all(|&count| count == 1), "{counts:?}");
+    counts.len()
+}
+
+/// Its clock is 90 s behind: every tick that comes for it was run by another a minute and a half ago.
+#[test]
+fn a_replica_90_seconds_behind_never_runs_a_tick_that_another_ran() {
+    let Some(store) = FleetStore::redis() else { return };
+    if find_program("faketime").is_none() {
+        let required = std::env::var("REQUIRE_STORES").is_ok();
+        assert!(!required, "faketime is missing");
+        println!("SKIPPED: faketime is missing");
+        return;
+    }
+    let fleet = Fleet::start(&jobs(), store, 1);
+    fleet.wait_for_entry("ran", "every-five");
+    // Long enough for the slow clock to reach ticks that were run.
+    let slow_from = super::wall();
+    let before = Tick::from_seconds(slow_from + 30);
+    let wanted =
+        |line: &Value| line["event"] == "run_finished" && line["scheduled_for"].as_str() >= Some(&before.to_string());
+    fleet.daemons[0].wait_for(wanted, Duration::from_secs(60));
+    let behind = super::wall() - slow_from + 3;
+    let slow = fleet
+        .launch(2)
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        .wrapper(&["faketime", "-f", &format!("-{behind}s")])
+        .start();
+    let skipped = slow.wait_for_many(4, |line| line["event"] == "run_skipped", Duration::from_secs(60));
+    for line in &skipped {
+        let tick = Tick::parse(line["scheduled_for"].as_str().unwrap()).unwrap();
+        assert!(tick.seconds() < super::wall() - 15, "its clock is behind: {line}");
+        assert!(["claimed_by_other", "late"].contains(&line["reason"].as_str().unwrap()), "{line}");
+    }
+    assert!(assert_no_tick_twice(&fleet) >= 6);
+    assert!(fleet.entries("ran", "every-five").iter().all(|entry| entry.replica == fleet.daemons[0].replica()));
+    let skewed = slow.wait_for_event("clock_skewed");
+    assert!(skewed["offset_ms"].as_i64().unwrap() < -20_000, "{skewed}");
+}
+
+/// Its loop stands still over several ticks: when it goes on, it finds them decided.
+#[test]
+fn a_replica_that_slept_over_ticks_does_not_run_them_again() {
+    let Some(store) = FleetStore::redis() else { return };
+    let fleet = Fleet::start(&jobs(), store, 2);
+    fleet.wait_for_entry("ran", "every-five");
+    let sleeper = &fleet.daemons[1];
+    let pid = sleeper.pid();
+    processes::signal(pid, Signal::SIGSTOP);
+    let slept_from = Tick::from_seconds(super::wall());
+    let ran = || fleet.entries("ran", "every-five").iter().filter(|entry| entry.tick > slept_from).count();
+    processes::until_limit("three ticks have passed", Duration::from_secs(40), || ran() >= 3);
+    processes::signal(pid, Signal::SIGCONT);
+    let woke = Tick::from_seconds(super::wall() + 5);
+    let heard = |line: &Value| {
+        ["run_skipped", "run_finished"].iter().any(|event| line["event"] == *event)
+            && line["scheduled_for"].as_str() >= Some(&woke.to_string())
+    };
+    sleeper.wait_for(heard, Duration::from_secs(30));
+    assert!(assert_no_tick_twice(&fleet) >= 4);
+    let during = |line: &Value| {
+        let tick = line["scheduled_for"].as_str().and_then(Tick::parse);
+        line["event"] == "run_skipped" && tick.is_some_and(|tick| tick > slept_from && tick < woke)
+    };
+    let said = sleeper.lines().iter().filter(|line| during(line)).count();
+    assert!(said + sleeper.events("ticks_passed").len() > 0, "it says what it did not run");
+}
