@@ -192,7 +192,11 @@ fn send(
 
 /// What an error of the server or of the connection means.
 fn classify(error: &RedisError) -> Failure {
-    let text = error.to_string();
+    // A server's error as the server words it, `CODE text`: that is what an operator can look up.
+    let text = match error.code() {
+        Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
+        None => error.to_string(),
+    };
     let failure = |kind, detail: String, drops| Failure { kind, detail, drops, unknown_script: false };
     let denied = "the server refuses us: write `redis://user:password@host` with an account that may read, write and \
                   run scripts on `onecron:*`";

@@ -1,1 +1,250 @@
+use super::*;
+use crate::job::JobName;
+use crate::job::SkipReason;
+use crate::store::Records;
 
+/// The store's time in these tests.
+const NOW: i64 = 1_772_330_400_000;
+
+fn replica(name: &str) -> ReplicaId {
+    ReplicaId::new(name, "1")
+}
+
+fn run() -> RunKey {
+    RunKey::new(JobName::new("nightly-sales").expect("a label"), Tick::from_seconds(NOW / 1000 - 60))
+}
+
+fn registered() -> Records {
+    let mut records = Records::default();
+    let registration = Registration {
+        job: run().job,
+        schedule: "* * * * *".into(),
+        zone: "UTC".into(),
+        spec_hash: String::new(),
+        skew_tolerance_ms: -3_600_000,
+        keep_ms: 3_600_000,
+        history: [9, 9, 9],
+    };
+    records.apply(&Step::Register(registration), NOW);
+    records
+}
+
+fn claim_of(who: &str) -> Claim {
+    Claim {
+        run: run(),
+        owner: replica(who),
+        previous: 0,
+        take: true,
+        takeover: None,
+        lease_ms: 15_000,
+        grace_ms: 10_000,
+        takeover_ms: 5_000,
+        exclusive: true,
+        rerun: true,
+        trigger: "schedule".into(),
+        spec_hash: String::new(),
+    }
+}
+
+fn begin_of(who: &str, start: u32) -> Step {
+    Step::Begin { run: run(), owner: replica(who), start, request: who.into() }
+}
+
+fn complete_of(who: &str, start: u32) -> Step {
+    let (exit_code, signal, error) = (Some(0), None, String::new());
+    let ending =
+        Ending { outcome: Outcome::Succeeded, exit_code, signal, duration_ms: 1, error, output_tail: String::new() };
+    Step::Complete { run: run(), owner: replica(who), start, ending }
+}
+
+fn settle_of(expect: Expect, decision: Decision) -> Step {
+    Step::Settle { run: run(), owner: replica("auditor"), previous: 0, expect, decision }
+}
+
+fn record(records: &Records) -> RunRecord {
+    records.runs(&run().job).next().expect("the run has a record").clone()
+}
+
+/// Records whose one run is in a state, owned by `web-1`.
+fn in_state(state: RunState) -> Records {
+    let mut records = registered();
+    let mut steps = vec![Step::Claim(claim_of("web-1"))];
+    match state {
+        RunState::Claimed => {}
+        RunState::Abandoned => steps.push(Step::Abandon { run: run(), owner: replica("web-1"), start: 0 }),
+        RunState::Begun | RunState::Lost => steps.push(begin_of("web-1", 0)),
+        RunState::Done => steps.extend([begin_of("web-1", 0), complete_of("web-1", 1)]),
+    }
+    for step in steps {
+        records.apply(&step, NOW);
+    }
+    if state == RunState::Lost {
+        let seen = record(&records).seen();
+        records.apply(&settle_of(Expect::Unchanged(seen), Decision::Lost), NOW);
+    }
+    assert_eq!(record(&records).state, state);
+    records
+}
+
+/// The whole machine on one page: what the owner, and what somebody else, is told in each state.
+#[test]
+fn every_step_has_its_verdict_in_every_state() {
+    use RunState::*;
+    use Verdict as V;
+    let states = [Claimed, Begun, Abandoned, Lost, Done];
+    let rows: [(&str, [Verdict; 5]); 12] = [
+        ("claim by the owner", [V::Won, V::Held, V::Won, V::Held, V::Done]),
+        ("claim by another", [V::Held, V::Held, V::Won, V::Held, V::Done]),
+        ("takeover as seen", [V::Won, V::Held, V::Won, V::Won, V::Done]),
+        ("begin by the owner", [V::Begun, V::Begun, V::Fenced, V::Fenced, V::Done]),
+        ("begin by another", [V::Fenced, V::Fenced, V::Fenced, V::Fenced, V::Done]),
+        ("renew by the owner", [V::Renewed, V::Renewed, V::Fenced, V::Lost, V::Done]),
+        ("renew by another", [V::Fenced, V::Fenced, V::Fenced, V::Fenced, V::Done]),
+        ("complete by the owner", [V::Fenced, V::Recorded, V::Fenced, V::RecordedLate, V::Recorded]),
+        ("complete by another", [V::Fenced; 5]),
+        ("abandon by the owner", [V::Released, V::Released, V::Released, V::Fenced, V::Done]),
+        ("lost as seen", [V::Changed, V::Settled, V::Changed, V::Changed, V::Changed]),
+        ("drained as seen", [V::Changed, V::Changed, V::Changed, V::Settled, V::Changed]),
+    ];
+    for (what, wanted) in rows {
+        for (state, wanted) in states.into_iter().zip(wanted) {
+            let mut records = in_state(state);
+            let found = record(&records);
+            let (who, start) = (if what.ends_with("another") { "web-2" } else { "web-1" }, found.start);
+            let owner = replica(who);
+            let step = match what.split(' ').next().expect("a word") {
+                "claim" => Step::Claim(claim_of(who)),
+                "takeover" => Step::Claim(Claim { takeover: Some(found.seen()), ..claim_of("web-2") }),
+                "begin" => begin_of(who, start),
+                "renew" => Step::Renew { run: run(), owner, start },
+                "complete" => complete_of(who, start),
+                "abandon" => Step::Abandon { run: run(), owner, start },
+                "lost" => settle_of(Expect::Unchanged(found.seen()), Decision::Lost),
+                _ => settle_of(Expect::Unchanged(found.seen()), Decision::Drained),
+            };
+            assert_eq!(records.apply(&step, NOW).verdict, wanted, "{what} of a run that is {state:?}");
+        }
+    }
+}
+
+/// All orders in which two owners, one taken over by the other, can send their begin; how often the run starts at
+/// most. Without the fence, a begin takes the run as it finds it.
+fn most_starts(is_fenced: bool) -> u32 {
+    let orders = [["takeover", "first", "second"], ["takeover", "second", "first"], ["first", "takeover", "second"]];
+    let starts = orders.map(|order| {
+        let mut records = in_state(RunState::Claimed);
+        let seen = record(&records).seen();
+        let mut begun = 0;
+        for who in order {
+            let mut step = match who {
+                "takeover" => Step::Claim(Claim { takeover: Some(seen.clone()), ..claim_of("web-2") }),
+                "first" => begin_of("web-1", 0),
+                _ => begin_of("web-2", 0),
+            };
+            if let (false, Step::Begin { owner, start, .. }) = (is_fenced, &mut step) {
+                let found = record(&records);
+                (*owner, *start) = (found.owner, found.start);
+            }
+            begun += u32::from(records.apply(&step, NOW).verdict == Verdict::Begun);
+        }
+        begun
+    });
+    starts.into_iter().max().expect("there are orders")
+}
+
+#[test]
+fn of_two_owners_one_begins() {
+    assert_eq!(most_starts(true), 1);
+}
+
+#[test]
+fn without_the_fence_check_two_owners_begin() {
+    assert_eq!(most_starts(false), 2);
+}
+
+/// A watcher that did not compare would take a run from an owner that is alive.
+#[test]
+fn without_the_comparison_a_living_run_is_called_lost() {
+    let mut records = in_state(RunState::Begun);
+    let seen = record(&records).seen();
+    records.apply(&Step::Renew { run: run(), owner: replica("web-1"), start: 1 }, NOW);
+    let lost = |seen| settle_of(Expect::Unchanged(seen), Decision::Lost);
+    assert_eq!(records.apply(&lost(seen), NOW).verdict, Verdict::Changed);
+    let careless = record(&records).seen();
+    assert_eq!(records.apply(&lost(careless), NOW).verdict, Verdict::Settled);
+}
+
+/// The floor is what a dropped record leaves behind.
+#[test]
+fn without_the_floor_and_decided_through_a_dropped_run_runs_again() {
+    let later = NOW + 2 * 3_600_000;
+    let mut records = in_state(RunState::Done);
+    let mut next = claim_of("web-1");
+    next.run.scheduled_for = Tick::from_seconds(later / 1000);
+    assert_eq!(records.apply(&Step::Claim(next), later).verdict, Verdict::Won);
+    assert!(records.runs(&run().job).all(|record| record.scheduled_for != run().scheduled_for), "it is dropped");
+    assert_eq!(records.apply(&Step::Claim(claim_of("web-2")), later).verdict, Verdict::TooOld);
+    let mut job = records.job(&run().job).expect("registered").clone();
+    assert_eq!(job.floor, run().scheduled_for.seconds());
+    (job.floor, job.decided_through) = (0, 0);
+    let mut picture = Picture { job: Some(job), ..Picture::default() };
+    assert_eq!(apply(&mut picture, &Step::Claim(claim_of("web-2")), later).0.verdict, Verdict::Won);
+}
+
+/// A claim of a tick that lies ahead could be won by a fast clock hours before its time.
+#[test]
+fn a_tick_is_claimed_from_a_quarter_second_before_its_time() {
+    let tick = run().scheduled_for.millis();
+    for (ahead, wanted) in
+        [(251, Verdict::TooEarly { by_ms: 1 }), (250, Verdict::Won), (0, Verdict::Won), (-1, Verdict::Won)]
+    {
+        assert_eq!(registered().apply(&Step::Claim(claim_of("web-1")), tick - ahead).verdict, wanted);
+    }
+}
+
+#[test]
+fn too_early_comes_before_everything_else_that_could_be_said_of_an_absent_run() {
+    let mut records = registered();
+    let mut claim = claim_of("web-1");
+    claim.run.scheduled_for = Tick::from_seconds(NOW / 1000 + 60);
+    let mut job = records.job(&run().job).expect("registered").clone();
+    let tick = claim.run.scheduled_for;
+    (job.since, job.floor, job.paused) = (tick.millis(), tick.seconds(), Some("somebody".into()));
+    let mut picture = Picture { job: Some(job), ..Picture::default() };
+    let mut verdict_at = |now| apply(&mut picture, &Step::Claim(claim.clone()), now).0.verdict;
+    assert!(matches!(verdict_at(NOW), Verdict::TooEarly { .. }));
+    assert_eq!(verdict_at(NOW + 60_000), Verdict::Forgot);
+    picture.job.as_mut().expect("it is there").since = 0;
+    let mut verdict_at = |now| apply(&mut picture, &Step::Claim(claim.clone()), now).0.verdict;
+    assert_eq!(verdict_at(NOW + 60_000), Verdict::TooOld);
+    let job = picture.job.as_mut().expect("it is there");
+    (job.floor, job.decided_through) = (0, 0);
+    assert_eq!(apply(&mut picture, &Step::Claim(claim), NOW + 60_000).0.verdict, Verdict::Paused);
+    assert_eq!(records.apply(&Step::Read { run: run() }, NOW).run, None);
+}
+
+#[test]
+fn a_step_drops_at_most_two_records_however_many_it_is_shown() {
+    let records = in_state(RunState::Claimed);
+    let mut job = records.job(&run().job).expect("registered").clone();
+    (job.keep_ms, job.decided_through) = (0, NOW / 1000);
+    let oldest: Vec<Tick> = (1..=5).map(|n| Tick::from_seconds(NOW / 1000 - 7200 + n)).collect();
+    let run_record = record(&records);
+    let mut picture =
+        Picture { job: Some(job), run: Some(run_record.clone()), open: vec![run_record], oldest: oldest.clone() };
+    let (_, changes) = apply(&mut picture, &begin_of("web-1", 0), NOW);
+    assert_eq!(changes.dropped, oldest[..2]);
+    assert_eq!(picture.job.expect("it is there").floor, oldest[1].seconds());
+}
+
+#[test]
+fn a_resent_settlement_is_known_by_its_author_and_its_words() {
+    let mut records = registered();
+    let skipped = Decision::Skipped(SkipReason::Overlap);
+    let absent = || Expect::Absent { after_ms: 0 };
+    for wanted in [Verdict::Settled, Verdict::Settled] {
+        assert_eq!(records.apply(&settle_of(absent(), skipped), NOW).verdict, wanted);
+    }
+    let other = Decision::Skipped(SkipReason::Late);
+    assert_eq!(records.apply(&settle_of(absent(), other), NOW).verdict, Verdict::Changed);
+}

@@ -3,12 +3,16 @@
 use crate::support::bench::Bench;
 use crate::support::scene::Scene;
 use crate::support::scene::ending;
+use crate::support::scene::registration;
 use crate::support::scene::replica;
 use onecron::job::Answer;
 use onecron::job::Decision;
 use onecron::job::Expect;
+use onecron::job::JobName;
 use onecron::job::MissedReason;
 use onecron::job::Outcome;
+use onecron::job::RunKey;
+use onecron::job::SkipReason;
 use onecron::job::Step;
 use onecron::job::Tick;
 use onecron::job::Verdict;
@@ -85,25 +89,31 @@ pub async fn a_settlement_has_one_author(scene: Scene) {
 }
 
 pub async fn a_thousand_ticks_have_one_winner_each(scene: Scene) {
-    const TICKS: i64 = 1000;
-    let first = scene.tick(0).seconds();
+    const JOBS: usize = 50;
+    const TICKS: i64 = 20;
+    let jobs: Vec<JobName> = (0..JOBS).map(|n| JobName::new(&format!("job-{n}")).unwrap()).collect();
+    let steps: Vec<Step> = jobs.iter().map(|job| Step::Register(registration(job))).collect();
+    scene.store.apply(&steps).await.unwrap();
     let mut tasks = JoinSet::new();
     for (racer, store) in handles(&scene.bench).into_iter().enumerate() {
-        let mut claim = scene.claim_of(1, &format!("web-{racer}"));
+        let (mut jobs, mut claim) = (jobs.clone(), scene.claim_of(1, &format!("web-{racer}")));
+        // Racers walk the jobs from different sides, so that none always arrives first.
+        if racer % 2 == 1 {
+            jobs.reverse();
+        }
+        let ticks: Vec<Tick> = (1..=TICKS).map(|n| scene.tick(n)).collect();
         tasks.spawn(async move {
             let mut won = Vec::new();
-            for batch in 0..TICKS / 50 {
-                // Racers come from different sides, so that none always arrives first.
-                let batch = if racer % 2 == 0 { batch } else { TICKS / 50 - 1 - batch };
-                let steps = (batch * 50..(batch + 1) * 50).map(|n| {
-                    claim.run.scheduled_for = Tick::from_seconds(first + n);
-                    claim.previous = first + n - 1;
+            for tick in ticks {
+                claim.previous = tick.seconds() - 60;
+                let steps = jobs.iter().map(|job| {
+                    claim.run = RunKey::new(job.clone(), tick);
                     Step::Claim(claim.clone())
                 });
                 let steps: Vec<Step> = steps.collect();
-                for answer in send(&store, &steps).await {
+                for (step, answer) in steps.iter().zip(send(&store, &steps).await) {
                     match answer.verdict {
-                        Verdict::Won => won.push(answer.run.unwrap().scheduled_for),
+                        Verdict::Won => won.push(step.run().unwrap().clone()),
                         verdict => assert_eq!(verdict, Verdict::Held),
                     }
                 }
@@ -111,11 +121,11 @@ pub async fn a_thousand_ticks_have_one_winner_each(scene: Scene) {
             won
         });
     }
-    let mut winners: BTreeMap<Tick, usize> = BTreeMap::new();
-    for tick in tasks.join_all().await.into_iter().flatten() {
-        *winners.entry(tick).or_default() += 1;
+    let mut winners: BTreeMap<RunKey, usize> = BTreeMap::new();
+    for run in tasks.join_all().await.into_iter().flatten() {
+        *winners.entry(run).or_default() += 1;
     }
-    assert_eq!(winners.len(), usize::try_from(TICKS).unwrap());
+    assert_eq!(winners.len(), 1000);
     assert!(winners.values().all(|&count| count == 1));
 }
 
@@ -157,8 +167,7 @@ async fn run_once(scene: &Scene, store: &Arc<dyn Store>, (n, who): (i64, &str), 
             Verdict::Begun => break,
             Verdict::Busy { .. } => tokio::task::yield_now().await,
             Verdict::Superseded => {
-                let (expect, decision) =
-                    (Expect::Own(owner.clone()), Decision::Skipped(onecron::job::SkipReason::Superseded));
+                let (expect, decision) = (Expect::Own(owner.clone()), Decision::Skipped(SkipReason::Superseded));
                 let settle = Step::Settle { run, owner, previous: 0, expect, decision };
                 assert_eq!(send(store, &[settle]).await[0].verdict, Verdict::Settled);
                 return false;

@@ -251,7 +251,7 @@ async fn retire_all(scene: &Scene) -> Vec<JobName> {
 pub async fn only_idle_jobs_retire_and_then_as_a_whole(scene: Scene) {
     scene.run_through(1, Outcome::Succeeded, "output").await;
     assert_eq!(scene.store.retire(Duration::from_secs(3600)).await.unwrap(), [], "registered within the hour");
-    assert_eq!(retire_all(&scene).await, [scene.job.clone()]);
+    assert_eq!(retire_all(&scene).await, std::slice::from_ref(&scene.job));
     assert_eq!(scene.store.jobs().await.unwrap(), []);
     assert_eq!(scene.look(1).await.verdict, Verdict::Unregistered);
     assert_eq!(scene.store.history(&scene.job, 10).await.unwrap(), []);
@@ -268,7 +268,7 @@ pub async fn a_job_with_an_open_run_does_not_retire(scene: Scene) {
     scene.lose(1).await;
     assert_eq!(retire_all(&scene).await, [], "a lost run is open, too");
     scene.complete(1, "web-1", 1).await;
-    assert_eq!(retire_all(&scene).await, [scene.job.clone()]);
+    assert_eq!(retire_all(&scene).await, std::slice::from_ref(&scene.job));
 }
 
 pub async fn the_store_has_a_clock(scene: Scene) {
@@ -314,12 +314,12 @@ pub async fn a_batch_of_five_hundred_is_answered_in_order(scene: Scene) {
     let claim = |n: usize| {
         let mut claim = scene.claim_of(1, "web-1");
         claim.run = RunKey::new(name(n), scene.tick(i64::try_from(n).unwrap() % 100));
-        claim.take = n % 3 != 0;
+        claim.take = !n.is_multiple_of(3);
         Step::Claim(claim)
     };
     let steps: Vec<Step> = (0..BATCH_MOST).map(claim).collect();
     for (n, answer) in scene.store.apply(&steps).await.unwrap().into_iter().enumerate() {
-        let wanted = if n % 3 == 0 { Verdict::Free } else { Verdict::Won };
-        assert_eq!((answer.verdict, answer.open.len()), (wanted, usize::from(n % 3 != 0)), "{n}");
+        let wanted = if n.is_multiple_of(3) { Verdict::Free } else { Verdict::Won };
+        assert_eq!((answer.verdict, answer.open.len()), (wanted, usize::from(!n.is_multiple_of(3))), "{n}");
     }
 }

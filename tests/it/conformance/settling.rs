@@ -66,6 +66,7 @@ pub async fn an_owner_settles_its_own_claim(scene: Scene) {
     let before = scene.look(1).await;
     assert_eq!(scene.settle_as(1, "web-1", (own(), SKIPPED)).await, Verdict::Settled, "sent again");
     assert_eq!(scene.settle_as(1, "web-1", (own(), MISSED)).await, Verdict::Changed, "another decision");
+    assert_eq!(scene.settle_as(1, "web-1", (ABSENT, SKIPPED)).await, Verdict::Changed, "there was a claim");
     assert_eq!(scene.look(1).await, before);
     let run = before.run.unwrap();
     assert_eq!((run.outcome, run.reason.as_str()), (Some(Outcome::Skipped), "overlap"));
