@@ -27,7 +27,8 @@ pub(super) const DEFAULT_STORE: &str = "sqlite:onecron.db";
 /// Runs the daemon: waits for ticks, and runs the jobs that this replica gets
 ///
 /// It ends on TERM, INT or QUIT: nothing new is started, and running jobs may finish until --drain-timeout. A second
-/// signal stops them at once. Exit codes: 0 all runs ended by themselves; 75 some had to be stopped; 78 a setting or
+/// signal stops them at once. Exit codes: 0 all runs ended by themselves; 75 some had to be stopped, or the store did
+/// not take how they ended; 78 a setting or
 /// the job table is refused, and nothing was started; 2 called wrongly; 1 anything else.
 #[derive(Debug, Clone, Args)]
 pub struct RunArgs {

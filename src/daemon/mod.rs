@@ -15,6 +15,8 @@ mod report;
 mod runs;
 mod signals;
 mod store_watch;
+#[cfg(test)]
+mod tests;
 mod timer;
 
 use crate::clock::Clock;
@@ -115,7 +117,7 @@ impl Daemon {
         let daemon = Self { settings };
         daemon.introduce();
         let ended = daemon.supervise().unwrap_or_else(|error| {
-            events::daemon_panicked("start", &error.to_string());
+            events::daemon_failed(&error.to_string());
             Ended::Failed
         });
         events::daemon_stopped(ended.exit_code(), clock.now().boot.since(started));
@@ -187,7 +189,7 @@ impl Daemon {
                 }
             }
             End::Panicked(task, error) => panicked(task, &error),
-            End::Failed(error) => panicked("scheduler", &error.to_string()),
+            End::Failed(error) => return Err(error),
         })
     }
 

@@ -118,7 +118,9 @@ impl Launcher {
         orders: &Orders,
     ) -> Result<(Running, mpsc::Receiver<OutputLine>), Refusal> {
         if order.guarded {
-            let until = Until { term_at: order.lease_end, kill_after: order.spec.lease_loss_grace() };
+            // It may have been renewed since the order.
+            let term_at = *orders.lease_end.borrow();
+            let until = Until { term_at, kill_after: order.spec.lease_loss_grace() };
             if let Err(error) = self.guard.arm((order.run.clone(), order.start), until).await {
                 tokio::time::sleep(UNGUARDED_WAIT).await;
                 // Nothing is wrong with the job: it is given back, and another replica may be better off.

@@ -62,3 +62,31 @@ impl Timer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::clock::SystemClock;
+
+    #[tokio::test]
+    async fn it_is_never_early_and_what_was_set_last_counts() {
+        let timer = Timer::new().unwrap();
+        let begun = SystemClock.now().boot;
+        timer.set(Duration::from_secs(3600)).unwrap();
+        timer.set(Duration::from_millis(30)).unwrap();
+        timer.rung().await.unwrap();
+        assert!(SystemClock.now().boot.since(begun) >= Duration::from_millis(30));
+    }
+
+    #[tokio::test]
+    async fn it_rings_once_for_each_time_it_is_set() {
+        let timer = Timer::new().unwrap();
+        timer.set(Duration::ZERO).unwrap();
+        timer.rung().await.unwrap();
+        let again = tokio::time::timeout(Duration::from_millis(20), timer.rung()).await;
+        assert!(again.is_err(), "it was not set again");
+        timer.set(Duration::ZERO).unwrap();
+        timer.rung().await.unwrap();
+    }
+}

@@ -74,6 +74,7 @@ fn raise_events_of_the_daemon() {
     daemon_drained(second, 2);
     drain_expired(&[run().run]);
     daemon_stopped(0, second);
+    daemon_failed("too many open files");
     daemon_panicked("scheduler", "index out of bounds");
     table_loaded(TableLoaded { revision: "abc", zone_data: "2026a", jobs: 3, file: "jobs.yaml" });
     table_warning("W301", "jobs[0].schedule", "both day fields are restricted");

@@ -157,6 +157,11 @@ pub fn daemon_stopped(exit_code: u8, uptime: Duration) {
     event!(INFO, "daemon_stopped", "daemon stopped", exit_code, uptime_seconds = uptime.as_secs());
 }
 
+/// The system does not give the daemon what it needs: a thread, a timer.
+pub fn daemon_failed(error: &str) {
+    event!(ERROR, "daemon_failed", "the daemon cannot go on", error);
+}
+
 /// A task of the daemon panicked.
 pub fn daemon_panicked(task: &str, error: &str) {
     event!(ERROR, "daemon_panicked", "a part of the daemon panicked: this is a bug", task, error);

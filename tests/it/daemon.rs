@@ -93,7 +93,7 @@ fn a_failed_attempt_is_followed_by_another_with_a_greater_token() {
 #[test]
 fn what_cannot_be_started_is_said_with_what_to_write_instead() {
     let table = Table::new(&rarely("command: ['no-such-program', 'x']"));
-    let daemon = table.launch("memory:").start();
+    let daemon = Daemon::start(&["run", "--jobs", &table.path(), "--store", "memory:"]);
     let finished = daemon.wait_for_event("run_finished");
     assert_eq!(finished["outcome"], "not_started");
     assert!(finished["error"].as_str().unwrap().contains("no program `no-such-program`"), "{finished}");
@@ -143,7 +143,7 @@ fn the_drain_timeout_stops_what_runs() {
 #[test]
 fn hup_does_nothing_and_says_so() {
     let table = Table::new(HELLO);
-    let daemon = table.launch("memory:").start();
+    let daemon = table.launch("memory:").wrapper(&["nohup"]).start();
     daemon.wait_for_event("daemon_ready");
     daemon.signal(Signal::SIGHUP);
     assert_eq!(daemon.wait_for_event("signal_ignored")["signal"], "HUP");

@@ -59,7 +59,8 @@ fn details(event: &Map<String, Value>) -> String {
     let is_first_attempt = event.get("attempt") == Some(&Value::from(1));
     let shown = event
         .iter()
-        .filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()) && !(is_first_attempt && *key == "attempt"))
+        .filter(|(key, _)| !LEFT_OUT.contains(&key.as_str()))
+        .filter(|(key, _)| *key != "attempt" || !is_first_attempt)
         .map(|(key, value)| match value.as_str() {
             Some(text) => format!("{key}={text}"),
             None => format!("{key}={value}"),

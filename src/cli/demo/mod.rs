@@ -31,7 +31,6 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::mpsc;
 use std::sync::mpsc::Receiver;
-use std::sync::mpsc::RecvTimeoutError;
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
@@ -188,10 +187,7 @@ impl<'a> Demo<'a> {
     fn hear(&self, at: Option<Boot>) -> Option<Note> {
         // The sender of this struct keeps the channel open.
         let Some(at) = at else { return self.notes.recv().ok() };
-        match self.notes.recv_timeout(at.since(now())) {
-            Ok(note) => Some(note),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.notes.recv_timeout(at.since(now())).ok()
     }
 
     fn replica_ended(&mut self, number: usize) -> io::Result<()> {
