@@ -35,7 +35,7 @@ pub struct RunArgs {
     /// Where the table is.
     #[command(flatten)]
     pub table: TableArgs,
-    /// Where the daemons agree: redis://[user:password@]host[:port][/db], or sqlite:PATH for daemons on one host
+    /// Where the daemons agree: `redis://[user:password@]host[:port][/db]`, or `sqlite:PATH` for daemons on one host
     #[arg(long, value_name = "URL", env = "ONECRON_STORE", default_value = DEFAULT_STORE, hide_env_values = true)]
     pub store: String,
     /// File with the store's URL: keeps a password out of arguments and variables
