@@ -1,4 +1,43 @@
-//! onecron: a distributed cron scheduler. Every replica runs the same job table; at each tick exactly one executes.
+//! onecron: a cron daemon for several servers. Every replica reads the same job table; at each tick one of them runs
+//! the job, and the others say who does.
+//!
+//! # The way of one tick
+//!
+//! ```text
+//!            daemon                      engine                              store
+//!   timer ──► Woke ────────────────► agenda: a tick is due
+//!                                    ticks: claim ── Effect::Ask ──► Step::Claim ─┐ one record per
+//!             Answered ◄───────────────────────────────── Won, Held, Done, … ◄────┘ tick, for all
+//!                                      │
+//!                 Held, Done ──────────┤ RunSkipped{holder}; watches: looks until that run is over
+//!                                      │
+//!                 Won ─► runs: begin ──┴─ Effect::Ask ──► Step::Begin: the fence, takes the slot
+//!             Answered ◄────────────────────────────────── Begun
+//!   guardian, ◄── Effect::Start
+//!   executor
+//!     │           renew every third of a lease ─────────► Step::Renew: number + 1
+//!     └─► Ended ──► attempts: again, or ────────────────► Step::Complete: the outcome; frees the slot
+//!
+//!   A watcher that sees no renewal for a lease: Settle(Lost); then Settle(Drained), or Step::Claim for a rerun.
+//!   A tick that nobody had by its starting deadline: owed: Step::Settle(Missed), once for all replicas.
+//! ```
+//!
+//! [`engine`] decides what this replica does, [`store::transition`] decides between replicas. Both are pure functions
+//! of what they are handed, time included. Everything else carries things to and from these two.
+//!
+//! # Reading order
+//!
+//! 1. [`job`]: the words. A [`Step`](job::Step) is asked of a store, an [`Answer`](job::Answer) comes back.
+//! 2. [`store::transition`]: what each step does to the records.
+//! 3. [`engine`]: from an event to effects. Begin with its `agenda`, `ticks`, `runs` and `watches`.
+//! 4. [`daemon`]: effects become work. Its `driver` is the loop, its `runs` the life of a process.
+//! 5. [`executor`]: processes, their output, and the guardian that stops them when the daemon cannot.
+//! 6. [`store`]: the drivers.
+//! 7. [`schedule`], [`config`]: from texts to ticks and tables. They know nothing of the above.
+//! 8. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
+//!
+//! A module uses modules of lower rank only (`tests/tidy.rs`). `docs/architecture.md` has more, `docs/guarantees.md`
+//! says what comes of it.
 
 pub mod cli;
 pub mod clock;
