@@ -113,7 +113,9 @@ fn text_of(source: &Source) -> Result<&str, Box<Problem>> {
     };
     let content = match source.content() {
         Ok(content) => content,
-        Err(reason) => return fail(format!("the file cannot be read: {reason}"), ""),
+        Err(reason) => {
+            return fail(format!("the file cannot be read: {reason}"), "name a file or a folder with `--jobs`");
+        }
     };
     if content.len() > BYTES_MOST {
         return fail("the file is larger than 1 MiB".to_owned(), "split it: a folder of files is one table");

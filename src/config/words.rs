@@ -1,5 +1,7 @@
 //! What somebody meant who wrote a key that does not exist.
 
+use strsim::osa_distance;
+
 /// Keys of the file's top level, besides `x-…`.
 pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "jobs"];
 /// Keys of `scheduler`.
@@ -173,34 +175,30 @@ pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> O
     }
     let plain = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
     let word = plain(word);
-    let scored = known.map(|known| (distance(&word, &plain(known)), known));
-    let (distance, best) = scored.min_by_key(|(distance, _)| *distance)?;
-    let most = (best.chars().count() / 3).max(1);
-    (distance <= most).then_some(best)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
-    for i in 1..=a.len() {
-        let mut row = vec![i];
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[a.len()][b.len()]
+    let length = word.chars().count();
+    let score = |known: &str| {
+        let known = plain(known);
+        let whole = (osa_distance(&word, &known), known.chars().count());
+        // Also the beginning of a longer key: `concurency` for `concurrencyPolicy`.
+        let beginning: String = known.chars().take(length).collect();
+        let part = (osa_distance(&word, &beginning) + 1, length);
+        if length >= 4 { whole.min(part) } else { whole }
+    };
+    let ((distance, length), best) =
+        known.map(|known| (score(known), known)).min_by_key(|((distance, _), _)| *distance)?;
+    (distance <= (length / 3).max(1)).then_some(best)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_misspelt_beginning_of_a_key_is_enough() {
+        assert_eq!(nearest("concurency", SHARED.iter().copied()), Some("concurrencyPolicy"));
+        assert_eq!(nearest("timout", SHARED.iter().copied()), Some("timeout"));
+        assert_eq!(nearest("colour", SHARED.iter().copied()), None);
+    }
 
     #[test]
     fn words_of_other_schedulers_are_translated() {

@@ -26,6 +26,9 @@ const SLEEP_MOST: Duration = Duration::from_secs(1);
 /// The shortest one. A wake-up that is due and does not go away must not become a busy loop.
 const SLEEP_LEAST: Duration = Duration::from_millis(1);
 
+/// A signal that comes so soon after the first one is its echo, not a second thought.
+const ECHO: Duration = Duration::from_millis(200);
+
 /// What comes to the loop from elsewhere.
 #[derive(Debug)]
 pub enum Message {
@@ -103,13 +106,15 @@ impl Driver {
         drained
     }
 
-    /// The first request to end drains, every further one stops.
+    /// The first request to end drains, every further one that is no echo of it stops.
     fn asked(&mut self, now: Now, request: Request, drain: &mut Option<Drain>) -> Option<Event> {
         let (name, timeout) = match request {
             Request::Nothing(name) => {
                 events::signal_ignored(name, "the jobs file is read at start: restart the daemon to read it again");
                 return None;
             }
+            // `timeout` and some shells send a signal to the process and once more to its group.
+            Request::End(_) if drain.is_some_and(|drain| now.boot.since(drain.since) < ECHO) => return None,
             Request::End(_) | Request::Stop(_) if drain.is_some() => return Some(Event::StopAsked),
             Request::End(name) => (name, self.drain_timeout),
             Request::Stop(name) => (name, Duration::ZERO),

@@ -59,6 +59,7 @@ impl StoreWatch {
             latency,
             class: class.as_deref(),
             server_version: probe.as_ref().map(|probe| probe.version.as_str()),
+            reach: probe.as_ref().map(|probe| probe.reach.as_str()),
         });
         for finding in probe.iter().flat_map(|Probe { findings, .. }| findings) {
             events::store_unsafe(finding.check, &finding.found, &finding.wanted);

@@ -3,6 +3,7 @@
 use super::zone_data::names;
 use super::zone_data_version;
 use std::fmt;
+use strsim::levenshtein;
 
 /// A name that is no zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,28 +91,12 @@ fn nearest(found: &str) -> Vec<String> {
             let city = lower.rsplit('/').next().unwrap_or(&lower);
             let wanted_city = wanted.rsplit('/').next().unwrap_or(&wanted);
             // A right city on a wrong continent, or without one, is nearer than any misspelling.
-            let by_city = if city.len() < 4 { usize::MAX } else { distance(wanted_city, city) };
-            (by_city.min(distance(&wanted, &lower)), distance(&wanted, &lower), name)
+            let by_city = if city.len() < 4 { usize::MAX } else { levenshtein(wanted_city, city) };
+            (by_city.min(levenshtein(&wanted, &lower)), levenshtein(&wanted, &lower), name)
         })
         .filter(|(score, ..)| *score <= limit)
         .collect();
     scored.sort_unstable();
     scored.dedup();
     scored.into_iter().take(NEAREST_MAX).map(|(.., name)| name.to_owned()).collect()
-}
-
-/// How many letters must be put in, left out or exchanged.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (line, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (column, other) in to.iter().enumerate() {
-            let exchanged = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = exchanged.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }

@@ -3,6 +3,7 @@
 use super::Class;
 use super::Error;
 use super::Probe;
+use super::Reach;
 use super::Store;
 use super::transition;
 use super::transition::Changes;
@@ -188,7 +189,12 @@ impl Store for MemoryStore {
     }
 
     async fn probe(&self) -> Result<Probe, Error> {
-        Ok(Probe { class: Class::A, version: "memory of this process".into(), findings: Vec::new() })
+        Ok(Probe {
+            class: Class::A,
+            version: "memory of this process".into(),
+            reach: Reach::OneProcess,
+            findings: Vec::new(),
+        })
     }
 
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {

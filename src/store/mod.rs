@@ -58,6 +58,28 @@ impl fmt::Display for Class {
     }
 }
 
+/// Which replicas can share a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Those that reach its server.
+    Network,
+    /// Those on one host.
+    OneHost,
+    /// None but this process.
+    OneProcess,
+}
+
+impl Reach {
+    /// The words in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::OneHost => "this host only",
+            Self::OneProcess => "this process only",
+        }
+    }
+}
+
 /// A setting of the store that makes the promise weaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -76,6 +98,8 @@ pub struct Probe {
     pub class: Class,
     /// The server's own name and version.
     pub version: String,
+    /// Which replicas can share it.
+    pub reach: Reach,
     /// What makes the promise weaker.
     pub findings: Vec<Finding>,
 }

@@ -81,7 +81,7 @@ fn raise_events_of_the_daemon() {
     job_registered(&run().run.job, at);
     job_retired(&run().run.job);
     let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
-    store_connected(StoreConnected { store, latency: second, class, server_version });
+    store_connected(StoreConnected { store, latency: second, class, server_version, reach: Some("network") });
     store_lost("maybe_applied", "no answer");
     store_recovered(second);
     store_unsafe("maxmemory-policy", "allkeys-lru", "noeviction");

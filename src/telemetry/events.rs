@@ -68,6 +68,11 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Seconds to the millisecond: more digits would be noise of binary fractions.
+fn seconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1000.0).round() / 1000.0
+}
+
 fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
@@ -124,7 +129,7 @@ pub fn daemon_ready() {
 
 /// The first signal to stop came: no tick is claimed any more.
 pub fn daemon_draining(signal: &str, running: usize, drain_timeout: Duration) {
-    let drain_timeout_seconds = drain_timeout.as_secs_f64();
+    let drain_timeout_seconds = seconds(drain_timeout);
     event!(
         INFO,
         "daemon_draining",
@@ -225,13 +230,24 @@ pub struct StoreConnected<'a> {
     pub class: Option<&'a str>,
     /// What the server says of itself.
     pub server_version: Option<&'a str>,
+    /// Which replicas can share it.
+    pub reach: Option<&'a str>,
 }
 
 /// The store answered for the first time, or again after a loss.
 pub fn store_connected(connected: StoreConnected<'_>) {
-    let StoreConnected { store, latency, class, server_version } = connected;
+    let StoreConnected { store, latency, class, server_version, reach } = connected;
     let store = without_password(store);
-    event!(INFO, "store_connected", "store connected", store, latency_ms = millis(latency), class, server_version);
+    event!(
+        INFO,
+        "store_connected",
+        "store connected",
+        store,
+        latency_ms = millis(latency),
+        class,
+        server_version,
+        reach
+    );
 }
 
 /// The store does not answer. `kind`: not_sent, maybe_applied, misconfigured.
@@ -316,7 +332,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
     let reason = skipped.reason.as_str();
     let holder = skipped.holder.map(ReplicaId::as_str);
     let holder_run_id = skipped.holder_run.map(RunKey::to_string);
-    let age_seconds = skipped.age.map(|age| age.as_secs_f64());
+    let age_seconds = skipped.age.map(seconds);
     match skipped.reason {
         SkipReason::ClaimedByOther => {
             run_event!(
@@ -359,7 +375,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
 
 /// Nobody started the run before its deadline. Said once per fleet, by the replica that recorded it.
 pub fn run_missed(run: &RunFields, reason: MissedReason, late: Duration) {
-    let late_seconds = late.as_secs_f64();
+    let late_seconds = seconds(late);
     run_event!(WARN, "run_missed", run, "nobody started this run in time", reason = reason.as_str(), late_seconds);
 }
 
@@ -439,7 +455,7 @@ pub fn run_killed(run: &RunFields, cause: &'static str, grace: Duration) {
         run,
         "the run did not stop in time and is killed",
         cause,
-        grace_seconds = grace.as_secs_f64()
+        grace_seconds = seconds(grace)
     );
 }
 

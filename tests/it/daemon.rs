@@ -1,5 +1,6 @@
 //! One daemon, as an operator meets it: started, signalled, and read by its log.
 
+use crate::processes;
 use crate::processes::is_alive;
 use crate::processes::signal;
 use crate::processes::until;
@@ -121,6 +122,11 @@ fn a_second_signal_stops_what_runs() {
     let pid = pid_of(&daemon.wait_for_event("run_started"));
     daemon.signal(Signal::SIGINT);
     daemon.wait_for_event("daemon_draining");
+    // One that comes at once is an echo of the first: `timeout` signals a process, and then its group.
+    daemon.signal(Signal::SIGTERM);
+    let drained_at = processes::now();
+    processes::until("it is a second thought", || processes::now() > drained_at + processes::millis(300));
+    assert!(daemon.events("run_stopping").is_empty(), "an echo stops nothing");
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait_for_exit(), 75);
     assert_eq!(daemon.wait_for_event("run_stopping")["cause"], "drain");

@@ -3,6 +3,7 @@
 use crate::store::Class;
 use crate::store::Finding;
 use crate::store::Probe;
+use crate::store::Reach;
 
 /// What the server told about itself: the text of `INFO`, and `CONFIG GET appendfsync` where that is allowed.
 pub(super) struct Told<'a> {
@@ -29,7 +30,12 @@ pub(super) fn judge(told: &Told<'_>) -> Probe {
                      missing persistence"
                 .into(),
         };
-        return Probe { class: Class::C, version: "redis, version not told".into(), findings: vec![finding] };
+        return Probe {
+            class: Class::C,
+            version: "redis, version not told".into(),
+            reach: Reach::Network,
+            findings: vec![finding],
+        };
     }
     let findings: Vec<Finding> = [eviction(told), persistence(told), replica(told)].into_iter().flatten().collect();
     let class = if !findings.is_empty() {
@@ -39,7 +45,7 @@ pub(super) fn judge(told: &Told<'_>) -> Probe {
     } else {
         Class::B
     };
-    Probe { class, version: version(told), findings }
+    Probe { class, version: version(told), reach: Reach::Network, findings }
 }
 
 fn version(told: &Told<'_>) -> String {

@@ -6,6 +6,7 @@ use crate::store::Class;
 use crate::store::ErrorKind;
 use crate::store::Finding;
 use crate::store::Probe;
+use crate::store::Reach;
 use nix::sys::statfs::FsType;
 use nix::sys::statfs::statfs;
 use sqlx::ConnectOptions;
@@ -179,7 +180,7 @@ pub(super) async fn probe(opened: &mut Opened) -> Result<Probe, Failure> {
         });
     }
     let class = if synchronous < 2 { Class::C } else { Class::A };
-    Ok(Probe { class, version: format!("sqlite {version}"), findings })
+    Ok(Probe { class, version: format!("sqlite {version}"), reach: Reach::OneHost, findings })
 }
 
 #[cfg(test)]

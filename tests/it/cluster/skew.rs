@@ -11,6 +11,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// Seconds.
+const BEHIND: i64 = 90;
+
 fn jobs() -> String {
     format!("  - name: every-five\n    schedule: \"*/5 * * * * *\"\n    command: {}\n", entry("ran"))
 }
@@ -35,29 +38,26 @@ fn a_replica_90_seconds_behind_never_runs_a_tick_that_another_ran() {
         return;
     }
     let fleet = Fleet::start(&jobs(), store, 1);
-    fleet.wait_for_entry("ran", "every-five");
-    // Long enough for the slow clock to reach ticks that were run.
-    let slow_from = super::wall();
-    let before = Tick::from_seconds(slow_from + 30);
-    let wanted =
-        |line: &Value| line["event"] == "run_finished" && line["scheduled_for"].as_str() >= Some(&before.to_string());
-    fleet.daemons[0].wait_for(wanted, Duration::from_secs(60));
-    let behind = super::wall() - slow_from + 3;
+    let first = fleet.wait_for_entry("ran", "every-five").tick;
+    // Until the slow clock reaches ticks that were run.
+    let reached = Tick::from_seconds(first.seconds() + BEHIND).to_string();
+    let ran = |line: &Value| line["event"] == "run_finished" && line["scheduled_for"].as_str() >= Some(&reached);
+    fleet.daemons[0].wait_for(ran, Duration::from_secs(150));
     let slow = fleet
         .launch(2)
         .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-        .wrapper(&["faketime", "-f", &format!("-{behind}s")])
+        .wrapper(&["faketime", "-f", &format!("-{BEHIND}s")])
         .start();
     let skipped = slow.wait_for_many(4, |line| line["event"] == "run_skipped", Duration::from_secs(60));
     for line in &skipped {
         let tick = Tick::parse(line["scheduled_for"].as_str().unwrap()).unwrap();
-        assert!(tick.seconds() < super::wall() - 15, "its clock is behind: {line}");
+        assert!(tick.seconds() < super::wall() - 60, "its clock is behind: {line}");
         assert!(["claimed_by_other", "late"].contains(&line["reason"].as_str().unwrap()), "{line}");
     }
-    assert!(assert_no_tick_twice(&fleet) >= 6);
+    assert!(assert_no_tick_twice(&fleet) >= 20);
     assert!(fleet.entries("ran", "every-five").iter().all(|entry| entry.replica == fleet.daemons[0].replica()));
     let skewed = slow.wait_for_event("clock_skewed");
-    assert!(skewed["offset_ms"].as_i64().unwrap() < -20_000, "{skewed}");
+    assert!(skewed["offset_ms"].as_i64().unwrap() < -80_000, "{skewed}");
 }
 
 /// Its loop stands still over several ticks: when it goes on, it finds them decided.

@@ -240,6 +240,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // A wrapper that is killed leaves the daemon behind: that one goes first, while its parent keeps its number.
+        let running = self.child.try_wait().is_ok_and(|ended| ended.is_none());
+        let started = self.events("daemon_started");
+        if let Some(pid) = started.first().and_then(|line| line["pid"].as_i64()).filter(|_| running) {
+            processes::signal(i32::try_from(pid).unwrap(), Signal::SIGKILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
