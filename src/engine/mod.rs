@@ -275,6 +275,11 @@ impl Engine {
                     due.store_failed = true;
                 }
             }
+            if let Topic::Run(run) = &topic
+                && let Some(ours) = self.runs.get_mut(run)
+            {
+                ours.renew_at = now.boot; // a third of the lease later may be too late
+            }
             self.outbox.want(topic);
         }
     }
