@@ -121,6 +121,7 @@ impl Engine {
             let Some(ours) = self.runs.get(run) else { continue };
             let grace = ours.spec.termination_grace_period;
             self.stop(now, run, (StopCause::Drain, grace));
+            self.look_at_run(now, run); // its alarm: it is renewed while it stops
         }
         if let Some(drain) = &mut self.drain {
             drain.stopped = Some(u32::try_from(running.len()).unwrap_or(u32::MAX));

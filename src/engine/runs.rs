@@ -280,17 +280,20 @@ impl Engine {
         }
     }
 
-    /// Asks a run to end; harmless where it has been asked already.
+    /// Asks a run to end. One that has been asked already may have less time left now: a timeout's grace may be long,
+    /// and whoever follows a lost lease waits no longer than that one's. Its alarm is the caller's to set.
     pub(super) fn stop(&mut self, now: Now, run: &RunKey, (cause, grace): (StopCause, Duration)) {
         let Some(ours) = self.runs.get_mut(run) else { return };
-        if ours.stop.is_some() {
+        let kill_at = now.boot + grace;
+        if let Some((_, earlier, asked_for)) = &mut ours.stop {
+            *asked_for = asked_for.saturating_sub(earlier.since(kill_at));
+            *earlier = kill_at.min(*earlier);
             return;
         }
-        ours.stop = Some((cause, now.boot + grace, grace));
+        ours.stop = Some((cause, kill_at, grace));
         let facts = ours.facts(run);
         self.effects.push(Effect::Terminate { run: run.clone() });
         self.notice(Notice::RunStopping { facts, cause });
-        self.alarms.set(Topic::Run(run.clone()), now.boot + grace);
     }
 
     /// The lease is over, or the store says that the run is not ours any more.
