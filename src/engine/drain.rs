@@ -61,8 +61,8 @@ impl Engine {
     fn drain_run(&mut self, now: Now, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
         match ours.phase {
-            Phase::Beginning { .. } if ours.start == 0 => {
-                let facts = RunFacts { run: run.clone(), trigger: ours.trigger, start: 1 };
+            Phase::Beginning { .. } if ours.last_failure.is_none() => {
+                let facts = ours.facts(run);
                 self.skipped(facts, SkipReason::Draining, None, None);
                 self.abandon(run);
             }

@@ -29,6 +29,7 @@ use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Request;
 use crate::job::RunKey;
+use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
@@ -336,6 +337,21 @@ impl Engine {
         }
     }
 
+    /// Whether the record is one start further and still ours: a begin whose reply was lost is in force. Nothing was
+    /// started for it, and what was asked with the earlier start is to be asked with this one.
+    fn begun_unheard(&mut self, run: &RunKey, answer: &Answer) -> bool {
+        let Some(ours) = self.runs.get_mut(run) else { return false };
+        let further = answer.run.as_ref().is_some_and(|record| {
+            record.owner == self.me && record.state == RunState::Begun && record.start == ours.start + 1
+        });
+        if further && answer.verdict == Verdict::Fenced {
+            ours.start += 1;
+            self.outbox.want(Topic::Run(run.clone()));
+            return true;
+        }
+        false
+    }
+
     fn drop_run(&mut self, now: Now, run: &RunKey) {
         self.runs.remove(run);
         self.alarms.clear(&Topic::Run(run.clone()));
@@ -378,6 +394,7 @@ impl Engine {
         match step {
             Step::Begin { .. } => self.begin_answered(now, run, answer),
             Step::Renew { .. } => self.renew_answered(now, run, (sent, answer)),
+            Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
             Step::Abandon { .. } => self.let_go(now, run, Some(&answer)),
             Step::Settle { decision, .. } => {
