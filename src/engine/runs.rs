@@ -428,9 +428,11 @@ impl Engine {
         };
         let first_sent = first_sent.unwrap_or(now.boot);
         let facts = ours.facts(run);
-        let retry = ours.start > 0;
+        let retry = ours.last_failure.is_some();
         match answer.verdict {
             Verdict::Begun => self.begun(now, run, first_sent),
+            Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
+            _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
             Verdict::Superseded => {
                 self.skipped(facts, SkipReason::Superseded, None, None);
@@ -440,8 +442,10 @@ impl Engine {
                 self.skipped(facts, SkipReason::StoreForgot, None, None);
                 self.settle_own(run, Decision::Missed(MissedReason::StoreForgot));
             }
-            Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
-            _ if retry => self.lose_lease(now, run, (Some(&answer), true)),
+            Verdict::Gone => {
+                self.skipped(facts, SkipReason::StoreForgot, None, None);
+                self.drop_run(now, run);
+            }
             _ => {
                 let holder = answer.run.as_ref().map(|record| record.owner.clone());
                 self.skipped(facts, SkipReason::ClaimedByOther, holder, None);
@@ -450,13 +454,20 @@ impl Engine {
         }
     }
 
+    /// No further attempt. How the last one ended is known, and recorded, unless somebody else has the run by now.
+    fn retry_refused(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
+        if taken { self.lose_lease(now, run, (Some(answer), true)) } else { self.give_back(now, run) }
+    }
+
     fn begun(&mut self, now: Now, run: &RunKey, first_sent: Boot) {
         let lease = self.lease;
         let Some(last_success) = self.jobs.get(&run.job).map(|job| job.last_success) else { return };
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run) else { return };
         ours.start += 1;
-        if draining || now.boot >= first_sent + lease {
+        let timed_out = ours.timeout_at().is_some_and(|at| now.boot >= at);
+        if draining || timed_out || now.boot >= first_sent + lease {
             return self.give_back(now, run);
         }
         ours.phase = Phase::Running;
