@@ -538,7 +538,12 @@ impl Engine {
                 self.effects.push(Effect::Extend { run: run.clone(), lease_end });
             }
             Verdict::Lost => self.lose_lease(now, run, (Some(&answer), false)),
-            Verdict::Fenced | Verdict::Done | Verdict::Gone => self.lose_lease(now, run, (Some(&answer), true)),
+            // Closed or forgotten, and nobody else's: as when it was called lost.
+            Verdict::Done | Verdict::Gone => {
+                let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
+                self.lose_lease(now, run, (Some(&answer), taken));
+            }
+            Verdict::Fenced => self.lose_lease(now, run, (Some(&answer), true)),
             _ => {}
         }
         self.look_at_run(now, run);
