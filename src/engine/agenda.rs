@@ -10,6 +10,7 @@ use super::Topic;
 use super::owed::Owed;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::Decision;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
@@ -247,7 +248,7 @@ impl Engine {
         }
         for (run, previous, after) in found {
             if !self.ticks.contains_key(&run) && !self.owed.contains_key(&run) {
-                self.owe(now, run, Owed { previous, after, reason: MissedReason::NoReplica });
+                self.owe(now, run, Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica) });
             }
         }
         self.plan_audit(now, name);

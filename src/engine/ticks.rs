@@ -204,9 +204,17 @@ impl Engine {
             }
             Verdict::TooOld => self.skip(run, SkipReason::Late),
             Verdict::Forgot => self.skip(run, SkipReason::StoreForgot),
-            Verdict::Paused => self.skip(run, SkipReason::Paused),
+            Verdict::Paused => self.paused(now, run),
             _ => {}
         }
+    }
+
+    /// Nobody may have it, so nobody decides it: the audit does, for what it is.
+    fn paused(&mut self, now: Now, run: &RunKey) {
+        let Some(due) = self.ticks.get(run) else { return };
+        let (previous, after) = (due.previous, due.window);
+        self.skip(run, SkipReason::Paused);
+        self.owe(now, run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
     }
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
@@ -262,7 +270,11 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        self.owe(now, run.clone(), Owed { previous: due.previous, after: due.window, reason: missed });
+        self.owe(
+            now,
+            run.clone(),
+            Owed { previous: due.previous, after: due.window, decision: Decision::Missed(missed) },
+        );
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {
