@@ -408,7 +408,7 @@ impl Engine {
                     let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
                     self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
                 }
-                self.drop_run(now, run);
+                self.let_go(now, run, Some(&answer));
             }
             _ => {}
         }
