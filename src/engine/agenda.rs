@@ -129,7 +129,11 @@ impl Engine {
             }
             let previous = job.previous;
             self.plan(&name, tick.seconds());
-            self.tick_due(now, RunKey::new(name, tick), previous);
+            let run = RunKey::new(name, tick);
+            // The clock went back: an instant comes twice, and what is known of its tick goes on.
+            if !self.ticks.contains_key(&run) && !self.runs.contains_key(&run) {
+                self.tick_due(now, run, previous);
+            }
         }
         if late_ms > LATE_MS {
             self.notice(Notice::TickLate { late_ms });
