@@ -183,9 +183,9 @@ impl Engine {
         if first && self.drain.is_none() {
             self.look_back(now, name);
         }
-        let waiting: Vec<RunKey> = self.ticks.keys().filter(|run| run.job == *name).cloned().collect();
-        for run in waiting {
-            self.outbox.want(Topic::Tick(run));
+        let of_job = RunKey::new(name.clone(), Tick::from_seconds(i64::MIN));
+        for (run, _) in self.ticks.range(of_job..).take_while(|(run, _)| run.job == *name) {
+            self.outbox.want(Topic::Tick(run.clone()));
         }
         self.plan_audit(now, name);
     }

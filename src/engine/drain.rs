@@ -23,9 +23,16 @@ pub struct Drain {
     /// Since when nothing runs: what the store has not taken a lease later is given up.
     idle_since: Option<Boot>,
     /// When to look again.
-    pub next: Boot,
+    next: Boot,
     /// `Drained` was said.
     said: bool,
+}
+
+impl Drain {
+    /// When to look again; never once all is said.
+    pub fn wakes(&self) -> Option<Boot> {
+        (!self.said).then_some(self.next)
+    }
 }
 
 impl Engine {

@@ -93,7 +93,7 @@ pub struct Run {
     pub stop: Option<(StopCause, Boot, Duration)>,
     /// KILL was sent.
     pub killed: bool,
-    /// Waits for the slot so far, and the occupant's number when first seen there.
+    /// Waits for the slot so far.
     pub waits: u32,
     /// The run in the way and its renewal number, when first seen.
     pub occupant: Option<(Tick, u64)>,
@@ -506,8 +506,8 @@ impl Engine {
             return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
         }
         ours.occupant = Some((occupant, number));
-        ours.waits += 1;
         let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST);
+        ours.waits += 1;
         if let Phase::Beginning { not_before, first_sent, request } = &mut ours.phase {
             *not_before = now.boot + wait;
             // The next one is a new request: this one was answered.
