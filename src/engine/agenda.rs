@@ -10,6 +10,7 @@ use super::Topic;
 use super::owed::Owed;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::Decision;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
@@ -128,7 +129,11 @@ impl Engine {
             }
             let previous = job.previous;
             self.plan(&name, tick.seconds());
-            self.tick_due(now, RunKey::new(name, tick), previous);
+            let run = RunKey::new(name, tick);
+            // The clock went back: an instant comes twice, and what is known of its tick goes on.
+            if !self.ticks.contains_key(&run) && !self.runs.contains_key(&run) {
+                self.tick_due(now, run, previous);
+            }
         }
         if late_ms > LATE_MS {
             self.notice(Notice::TickLate { late_ms });
@@ -178,9 +183,9 @@ impl Engine {
         if first && self.drain.is_none() {
             self.look_back(now, name);
         }
-        let waiting: Vec<RunKey> = self.ticks.keys().filter(|run| run.job == *name).cloned().collect();
-        for run in waiting {
-            self.outbox.want(Topic::Tick(run));
+        let of_job = RunKey::new(name.clone(), Tick::from_seconds(i64::MIN));
+        for (run, _) in self.ticks.range(of_job..).take_while(|(run, _)| run.job == *name) {
+            self.outbox.want(Topic::Tick(run.clone()));
         }
         self.plan_audit(now, name);
     }
@@ -247,7 +252,7 @@ impl Engine {
         }
         for (run, previous, after) in found {
             if !self.ticks.contains_key(&run) && !self.owed.contains_key(&run) {
-                self.owe(now, run, Owed { previous, after, reason: MissedReason::NoReplica });
+                self.owe(now, run, Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica) });
             }
         }
         self.plan_audit(now, name);

@@ -34,7 +34,7 @@ impl Engine {
 
     pub(super) fn run_ended(&mut self, now: Now, run: &RunKey, exit: Exit) {
         let draining = self.drain.is_some();
-        let Some(ours) = self.runs.get_mut(run) else { return };
+        let Some(ours) = self.runs.get_mut(run).filter(|ours| ours.phase == Phase::Running) else { return };
         ours.output_bytes = exit.output_bytes;
         let failed = exit.code != Some(0);
         let (outcome, error) = match ours.stop {

@@ -23,9 +23,16 @@ pub struct Drain {
     /// Since when nothing runs: what the store has not taken a lease later is given up.
     idle_since: Option<Boot>,
     /// When to look again.
-    pub next: Boot,
+    next: Boot,
     /// `Drained` was said.
     said: bool,
+}
+
+impl Drain {
+    /// When to look again; never once all is said.
+    pub fn wakes(&self) -> Option<Boot> {
+        (!self.said).then_some(self.next)
+    }
 }
 
 impl Engine {
@@ -61,8 +68,8 @@ impl Engine {
     fn drain_run(&mut self, now: Now, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
         match ours.phase {
-            Phase::Beginning { .. } if ours.start == 0 => {
-                let facts = RunFacts { run: run.clone(), trigger: ours.trigger, start: 1 };
+            Phase::Beginning { .. } if ours.last_failure.is_none() => {
+                let facts = ours.facts(run);
                 self.skipped(facts, SkipReason::Draining, None, None);
                 self.abandon(run);
             }
@@ -121,6 +128,7 @@ impl Engine {
             let Some(ours) = self.runs.get(run) else { continue };
             let grace = ours.spec.termination_grace_period;
             self.stop(now, run, (StopCause::Drain, grace));
+            self.look_at_run(now, run); // its alarm: it is renewed while it stops
         }
         if let Some(drain) = &mut self.drain {
             drain.stopped = Some(u32::try_from(running.len()).unwrap_or(u32::MAX));

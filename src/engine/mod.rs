@@ -171,7 +171,7 @@ impl Engine {
         let tick = if self.drain.is_some() { None } else { self.agenda.first().map(|(tick, _)| tick.to_datetime()) };
         let audit = if self.drain.is_some() { None } else { self.audits.first().map(|(at, _)| *at) };
         let audit = audit.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
-        let drain = self.drain.as_ref().map(|drain| drain.next);
+        let drain = self.drain.as_ref().and_then(Drain::wakes);
         WakeAt {
             wall: [tick, audit].into_iter().flatten().min(),
             boot: [self.alarms.first(), self.outbox.next_try(), drain].into_iter().flatten().min(),
@@ -234,7 +234,7 @@ impl Engine {
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });
             // What the store is, and what it remembers, may have changed while it was away.
-            for job in self.jobs.keys() {
+            for job in self.jobs.keys().filter(|_| outage.is_some()) {
                 self.outbox.want(Topic::Register(job.clone()));
             }
         }
@@ -274,6 +274,11 @@ impl Engine {
                 if let Some(due) = self.ticks.get_mut(run) {
                     due.store_failed = true;
                 }
+            }
+            if let Topic::Run(run) = &topic
+                && let Some(ours) = self.runs.get_mut(run)
+            {
+                ours.renew_at = now.boot; // a third of the lease later may be too late
             }
             self.outbox.want(topic);
         }

@@ -9,7 +9,6 @@ use crate::clock::Now;
 use crate::job::Answer;
 use crate::job::Decision;
 use crate::job::Expect;
-use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::Step;
 use crate::job::Trigger;
@@ -24,7 +23,7 @@ pub struct Owed {
     /// The starting deadline.
     pub after: Duration,
     /// What to write, if nobody has decided it.
-    pub reason: MissedReason,
+    pub decision: Decision,
 }
 
 impl Engine {
@@ -48,7 +47,7 @@ impl Engine {
             owner: self.me.clone(),
             previous: owed.previous,
             expect: Expect::Absent { after_ms: millis(owed.after) },
-            decision: Decision::Missed(owed.reason),
+            decision: owed.decision,
         })
     }
 
@@ -66,12 +65,13 @@ impl Engine {
         match (answer.verdict, answer.run) {
             (Verdict::Settled, _) => {
                 let first = self.jobs.get_mut(&run.job).is_none_or(|job| job.settled.insert(run.scheduled_for));
+                let Decision::Missed(reason) = owed.decision else { return };
                 if !first {
                     return;
                 }
                 let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
                 let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
-                self.notice(Notice::RunMissed { facts, reason: owed.reason, late_ms });
+                self.notice(Notice::RunMissed { facts, reason, late_ms });
             }
             (_, Some(record)) => self.watch(now, run.clone(), record),
             _ => {}

@@ -29,6 +29,7 @@ use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Request;
 use crate::job::RunKey;
+use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
@@ -92,7 +93,7 @@ pub struct Run {
     pub stop: Option<(StopCause, Boot, Duration)>,
     /// KILL was sent.
     pub killed: bool,
-    /// Waits for the slot so far, and the occupant's number when first seen there.
+    /// Waits for the slot so far.
     pub waits: u32,
     /// The run in the way and its renewal number, when first seen.
     pub occupant: Option<(Tick, u64)>,
@@ -280,17 +281,20 @@ impl Engine {
         }
     }
 
-    /// Asks a run to end; harmless where it has been asked already.
+    /// Asks a run to end. One that has been asked already may have less time left now: a timeout's grace may be long,
+    /// and whoever follows a lost lease waits no longer than that one's. Its alarm is the caller's to set.
     pub(super) fn stop(&mut self, now: Now, run: &RunKey, (cause, grace): (StopCause, Duration)) {
         let Some(ours) = self.runs.get_mut(run) else { return };
-        if ours.stop.is_some() {
+        let kill_at = now.boot + grace;
+        if let Some((_, earlier, asked_for)) = &mut ours.stop {
+            *asked_for = asked_for.saturating_sub(earlier.since(kill_at));
+            *earlier = kill_at.min(*earlier);
             return;
         }
-        ours.stop = Some((cause, now.boot + grace, grace));
+        ours.stop = Some((cause, kill_at, grace));
         let facts = ours.facts(run);
         self.effects.push(Effect::Terminate { run: run.clone() });
         self.notice(Notice::RunStopping { facts, cause });
-        self.alarms.set(Topic::Run(run.clone()), now.boot + grace);
     }
 
     /// The lease is over, or the store says that the run is not ours any more.
@@ -331,6 +335,21 @@ impl Engine {
             // Unknown: the next registration or claim answer lists it, if it is open.
             self.outbox.want(Topic::Register(run.job.clone()));
         }
+    }
+
+    /// Whether the record is one start further and still ours: a begin whose reply was lost is in force. Nothing was
+    /// started for it, and what was asked with the earlier start is to be asked with this one.
+    fn begun_unheard(&mut self, run: &RunKey, answer: &Answer) -> bool {
+        let Some(ours) = self.runs.get_mut(run) else { return false };
+        let further = answer.run.as_ref().is_some_and(|record| {
+            record.owner == self.me && record.state == RunState::Begun && record.start == ours.start + 1
+        });
+        if further && answer.verdict == Verdict::Fenced {
+            ours.start += 1;
+            self.outbox.want(Topic::Run(run.clone()));
+            return true;
+        }
+        false
     }
 
     fn drop_run(&mut self, now: Now, run: &RunKey) {
@@ -375,6 +394,7 @@ impl Engine {
         match step {
             Step::Begin { .. } => self.begin_answered(now, run, answer),
             Step::Renew { .. } => self.renew_answered(now, run, (sent, answer)),
+            Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
             Step::Abandon { .. } => self.let_go(now, run, Some(&answer)),
             Step::Settle { decision, .. } => {
@@ -388,7 +408,7 @@ impl Engine {
                     let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
                     self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
                 }
-                self.drop_run(now, run);
+                self.let_go(now, run, Some(&answer));
             }
             _ => {}
         }
@@ -408,9 +428,11 @@ impl Engine {
         };
         let first_sent = first_sent.unwrap_or(now.boot);
         let facts = ours.facts(run);
-        let retry = ours.start > 0;
+        let retry = ours.last_failure.is_some();
         match answer.verdict {
             Verdict::Begun => self.begun(now, run, first_sent),
+            Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
+            _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
             Verdict::Superseded => {
                 self.skipped(facts, SkipReason::Superseded, None, None);
@@ -420,8 +442,10 @@ impl Engine {
                 self.skipped(facts, SkipReason::StoreForgot, None, None);
                 self.settle_own(run, Decision::Missed(MissedReason::StoreForgot));
             }
-            Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
-            _ if retry => self.lose_lease(now, run, (Some(&answer), true)),
+            Verdict::Gone => {
+                self.skipped(facts, SkipReason::StoreForgot, None, None);
+                self.drop_run(now, run);
+            }
             _ => {
                 let holder = answer.run.as_ref().map(|record| record.owner.clone());
                 self.skipped(facts, SkipReason::ClaimedByOther, holder, None);
@@ -430,13 +454,20 @@ impl Engine {
         }
     }
 
+    /// No further attempt. How the last one ended is known, and recorded, unless somebody else has the run by now.
+    fn retry_refused(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
+        if taken { self.lose_lease(now, run, (Some(answer), true)) } else { self.give_back(now, run) }
+    }
+
     fn begun(&mut self, now: Now, run: &RunKey, first_sent: Boot) {
         let lease = self.lease;
         let Some(last_success) = self.jobs.get(&run.job).map(|job| job.last_success) else { return };
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run) else { return };
         ours.start += 1;
-        if draining || now.boot >= first_sent + lease {
+        let timed_out = ours.timeout_at().is_some_and(|at| now.boot >= at);
+        if draining || timed_out || now.boot >= first_sent + lease {
             return self.give_back(now, run);
         }
         ours.phase = Phase::Running;
@@ -475,8 +506,8 @@ impl Engine {
             return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
         }
         ours.occupant = Some((occupant, number));
-        ours.waits += 1;
         let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST);
+        ours.waits += 1;
         if let Phase::Beginning { not_before, first_sent, request } = &mut ours.phase {
             *not_before = now.boot + wait;
             // The next one is a new request: this one was answered.
@@ -507,7 +538,12 @@ impl Engine {
                 self.effects.push(Effect::Extend { run: run.clone(), lease_end });
             }
             Verdict::Lost => self.lose_lease(now, run, (Some(&answer), false)),
-            Verdict::Fenced | Verdict::Done | Verdict::Gone => self.lose_lease(now, run, (Some(&answer), true)),
+            // Closed or forgotten, and nobody else's: as when it was called lost.
+            Verdict::Done | Verdict::Gone => {
+                let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
+                self.lose_lease(now, run, (Some(&answer), taken));
+            }
+            Verdict::Fenced => self.lose_lease(now, run, (Some(&answer), true)),
             _ => {}
         }
         self.look_at_run(now, run);

@@ -30,7 +30,8 @@ use std::time::Duration;
 const ON_TIME: Duration = Duration::from_secs(5);
 /// How long a busy replica holds back at most, so that an idle one is first.
 const HOLD_BACK_MOST: Duration = Duration::from_millis(50);
-/// How often a replica without a place looks whether somebody has a tick.
+/// How soon a replica without a place looks again whether somebody has a tick; then twice as long each time, up to a
+/// quarter of the lease. A place that becomes free does not wait for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A tick that is due.
@@ -52,6 +53,8 @@ pub struct Due {
     pub passed_over: bool,
     /// The last try found no store.
     pub store_failed: bool,
+    /// How often it was found free, and there was no place for it.
+    pub looks: u32,
 }
 
 impl Engine {
@@ -76,6 +79,7 @@ impl Engine {
             trigger,
             passed_over: false,
             store_failed: false,
+            looks: 0,
         };
         self.ticks.insert(run.clone(), due);
         self.look_at_tick(now, &run);
@@ -192,11 +196,7 @@ impl Engine {
                 }
                 self.look_at_tick(now, run);
             }
-            Verdict::Free => {
-                due.not_before = now.boot + LOOK_AGAIN;
-                self.without_place.insert((order(&self.me, run), run.clone()));
-                self.look_at_tick(now, run);
-            }
+            Verdict::Free => self.no_place(now, run),
             Verdict::Unregistered => {
                 if let Some(job) = self.jobs.get_mut(&run.job) {
                     job.registered = false;
@@ -204,9 +204,17 @@ impl Engine {
             }
             Verdict::TooOld => self.skip(run, SkipReason::Late),
             Verdict::Forgot => self.skip(run, SkipReason::StoreForgot),
-            Verdict::Paused => self.skip(run, SkipReason::Paused),
+            Verdict::Paused => self.paused(now, run),
             _ => {}
         }
+    }
+
+    /// Nobody may have it, so nobody decides it: the audit does, for what it is.
+    fn paused(&mut self, now: Now, run: &RunKey) {
+        let Some(due) = self.ticks.get(run) else { return };
+        let (previous, after) = (due.previous, due.window);
+        self.skip(run, SkipReason::Paused);
+        self.owe(now, run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
     }
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
@@ -229,15 +237,21 @@ impl Engine {
         }
     }
 
+    /// Nobody has it, and it was not taken here: it waits for a place.
+    fn no_place(&mut self, now: Now, run: &RunKey) {
+        let most = LOOK_AGAIN.max(self.lease / 4);
+        let Some(due) = self.ticks.get_mut(run) else { return };
+        due.not_before = now.boot + (LOOK_AGAIN * (1 << due.looks.min(8))).min(most);
+        due.looks += 1;
+        self.without_place.insert((order(&self.me, run), run.clone()));
+        self.look_at_tick(now, run);
+    }
+
     fn somebody_has_it(&mut self, now: Now, run: &RunKey, answer: Answer) {
         let Some(record) = answer.run else { return };
         if record.state == RunState::Abandoned {
             // Given back: whoever looks next may have it.
-            if let Some(due) = self.ticks.get_mut(run) {
-                due.not_before = now.boot + LOOK_AGAIN;
-                self.look_at_tick(now, run);
-            }
-            return;
+            return self.no_place(now, run);
         }
         let Some(due) = self.remove_tick(run) else { return };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
@@ -262,7 +276,11 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        self.owe(now, run.clone(), Owed { previous: due.previous, after: due.window, reason: missed });
+        self.owe(
+            now,
+            run.clone(),
+            Owed { previous: due.previous, after: due.window, decision: Decision::Missed(missed) },
+        );
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {
@@ -292,7 +310,7 @@ impl Engine {
         let next: Vec<RunKey> =
             self.without_place.iter().take(free.try_into().unwrap_or(usize::MAX)).map(|(_, run)| run.clone()).collect();
         for run in next {
-            if let Some(due) = self.ticks.get_mut(&run) {
+            if let Some(due) = self.ticks.get_mut(&run).filter(|due| !due.passed_over) {
                 due.not_before = now.boot;
                 self.outbox.want(Topic::Tick(run));
             } else {
