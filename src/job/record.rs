@@ -163,6 +163,38 @@ pub struct Seen {
 }
 
 impl RunRecord {
+    /// A claim of a tick with nothing else in it.
+    pub fn claimed(scheduled_for: Tick, owner: &ReplicaId) -> Self {
+        Self {
+            format: FORMAT,
+            scheduled_for,
+            state: RunState::Claimed,
+            owner: owner.clone(),
+            start: 0,
+            number: 0,
+            request: String::new(),
+            lease_ms: 0,
+            grace_ms: 0,
+            takeover_ms: 0,
+            exclusive: false,
+            rerun: false,
+            trigger: String::new(),
+            spec_hash: String::new(),
+            claimed_at: 0,
+            begun_at: 0,
+            renewed_at: 0,
+            ended_at: 0,
+            outcome: None,
+            reason: String::new(),
+            exit_code: None,
+            signal: None,
+            duration_ms: 0,
+            error: String::new(),
+            late_outcome: None,
+            lost_by: String::new(),
+        }
+    }
+
     /// What a watcher compares.
     pub fn seen(&self) -> Seen {
         Seen { owner: self.owner.clone(), start: self.start, state: self.state, number: self.number }

@@ -27,7 +27,6 @@ use crate::job::JobRecord;
 use crate::job::Outcome;
 use crate::job::Registration;
 use crate::job::ReplicaId;
-use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::STARTS_MOST;
@@ -207,13 +206,7 @@ fn may_take(run: &RunRecord, takeover: Option<&Seen>) -> bool {
 
 fn new_run(claim: &Claim, now: i64) -> RunRecord {
     RunRecord {
-        format: FORMAT,
-        scheduled_for: claim.run.scheduled_for,
-        state: RunState::Claimed,
-        owner: claim.owner.clone(),
-        start: 0,
         number: 1,
-        request: String::new(),
         lease_ms: claim.lease_ms,
         grace_ms: claim.grace_ms,
         takeover_ms: claim.takeover_ms,
@@ -222,17 +215,7 @@ fn new_run(claim: &Claim, now: i64) -> RunRecord {
         trigger: claim.trigger.clone(),
         spec_hash: claim.spec_hash.clone(),
         claimed_at: now,
-        begun_at: 0,
-        renewed_at: 0,
-        ended_at: 0,
-        outcome: None,
-        reason: String::new(),
-        exit_code: None,
-        signal: None,
-        duration_ms: 0,
-        error: String::new(),
-        late_outcome: None,
-        lost_by: String::new(),
+        ..RunRecord::claimed(claim.run.scheduled_for, &claim.owner)
     }
 }
 
@@ -394,7 +377,7 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             if matches!(decision, Decision::Lost | Decision::Drained) {
                 return Verdict::Changed; // nothing is there that could be lost
             }
-            picture.run = Some(settled_run(key, owner, now));
+            picture.run = Some(RunRecord::claimed(tick, owner));
             advance(job, *previous, tick);
         }
         Expect::Own(own) => {
@@ -486,37 +469,6 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
 
 fn decided(run: &RunRecord, output_tail: &str) -> History {
     History::Decided(Box::new(HistoryEntry::of(run, output_tail)))
-}
-
-fn settled_run(key: &RunKey, owner: &ReplicaId, now: i64) -> RunRecord {
-    RunRecord {
-        format: FORMAT,
-        scheduled_for: key.scheduled_for,
-        state: RunState::Claimed,
-        owner: owner.clone(),
-        start: 0,
-        number: 0,
-        request: String::new(),
-        lease_ms: 0,
-        grace_ms: 0,
-        takeover_ms: 0,
-        exclusive: false,
-        rerun: false,
-        trigger: String::new(),
-        spec_hash: String::new(),
-        claimed_at: 0,
-        begun_at: 0,
-        renewed_at: 0,
-        ended_at: now,
-        outcome: None,
-        reason: String::new(),
-        exit_code: None,
-        signal: None,
-        duration_ms: 0,
-        error: String::new(),
-        late_outcome: None,
-        lost_by: String::new(),
-    }
 }
 
 /// The tick has a record now: if everything before it was decided, everything up to it is.

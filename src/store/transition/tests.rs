@@ -1,5 +1,6 @@
 use super::*;
 use crate::job::JobName;
+use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::store::Records;
 
