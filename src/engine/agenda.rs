@@ -252,7 +252,7 @@ impl Engine {
         }
         for (run, previous, after) in found {
             if !self.ticks.contains_key(&run) && !self.owed.contains_key(&run) {
-                self.owe(now, run, Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica) });
+                self.owe(run, Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica) });
             }
         }
         self.plan_audit(now, name);

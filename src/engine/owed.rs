@@ -27,13 +27,9 @@ pub struct Owed {
 }
 
 impl Engine {
-    pub(super) fn owe(&mut self, now: Now, run: RunKey, owed: Owed) {
+    pub(super) fn owe(&mut self, run: RunKey, owed: Owed) {
         self.owed.insert(run.clone(), owed);
-        if now.boot < self.settle_from {
-            self.alarms.set(Topic::Owed(run), self.settle_from);
-        } else {
-            self.outbox.want(Topic::Owed(run));
-        }
+        self.outbox.want(Topic::Owed(run));
     }
 
     pub(super) fn settle_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {

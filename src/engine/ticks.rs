@@ -90,6 +90,9 @@ impl Engine {
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         for (run, due) in self.ticks.range_mut(older..run.clone()) {
             due.passed_over |= due.trigger == Trigger::CatchUp && !self.taking.contains(run);
+            if due.passed_over {
+                self.without_place.remove(&(order(&self.me, run), run.clone()));
+            }
         }
     }
 
@@ -113,7 +116,7 @@ impl Engine {
 
     fn hold_back(&self) -> Duration {
         let used = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
-        if self.places == 0 || used == 0 {
+        if self.places == 0 {
             return Duration::ZERO;
         }
         HOLD_BACK_MOST * used.min(self.places) / self.places
@@ -122,7 +125,7 @@ impl Engine {
     pub(super) fn look_at_tick(&mut self, now: Now, run: &RunKey) {
         let Some(due) = self.ticks.get(run) else { return };
         if now.boot >= due.deadline {
-            return self.give_up(now, run);
+            return self.give_up(run);
         }
         let topic = Topic::Tick(run.clone());
         if now.boot < due.not_before {
@@ -204,17 +207,17 @@ impl Engine {
             }
             Verdict::TooOld => self.skip(run, SkipReason::Late),
             Verdict::Forgot => self.skip(run, SkipReason::StoreForgot),
-            Verdict::Paused => self.paused(now, run),
+            Verdict::Paused => self.paused(run),
             _ => {}
         }
     }
 
     /// Nobody may have it, so nobody decides it: the audit does, for what it is.
-    fn paused(&mut self, now: Now, run: &RunKey) {
+    fn paused(&mut self, run: &RunKey) {
         let Some(due) = self.ticks.get(run) else { return };
         let (previous, after) = (due.previous, due.window);
         self.skip(run, SkipReason::Paused);
-        self.owe(now, run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
+        self.owe(run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
     }
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
@@ -228,7 +231,8 @@ impl Engine {
     fn release_late_win(&mut self, now: Now, run: &RunKey, answer: &Answer) {
         let Some(job) = self.jobs.get(&run.job) else { return };
         let start = answer.run.as_ref().map_or(0, |record| record.start);
-        let ours = Run::claimed(&job.spec, Trigger::Schedule, (start, Some(now.boot)));
+        // Without a deadline: what is to be said of the tick was said when it was given up.
+        let ours = Run::claimed(&job.spec, Trigger::Schedule, (start, None));
         self.own(now, run.clone(), ours);
         if self.drain.is_some() {
             self.abandon(run);
@@ -261,7 +265,7 @@ impl Engine {
     }
 
     /// The starting deadline has come and this replica does not know that anybody has the tick.
-    fn give_up(&mut self, now: Now, run: &RunKey) {
+    fn give_up(&mut self, run: &RunKey) {
         let Some(due) = self.remove_tick(run) else { return };
         let known_free = self.without_place.remove(&(order(&self.me, run), run.clone()));
         let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
@@ -276,11 +280,7 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        self.owe(
-            now,
-            run.clone(),
-            Owed { previous: due.previous, after: due.window, decision: Decision::Missed(missed) },
-        );
+        self.owe(run.clone(), Owed { previous: due.previous, after: due.window, decision: Decision::Missed(missed) });
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {
@@ -310,7 +310,7 @@ impl Engine {
         let next: Vec<RunKey> =
             self.without_place.iter().take(free.try_into().unwrap_or(usize::MAX)).map(|(_, run)| run.clone()).collect();
         for run in next {
-            if let Some(due) = self.ticks.get_mut(&run).filter(|due| !due.passed_over) {
+            if let Some(due) = self.ticks.get_mut(&run) {
                 due.not_before = now.boot;
                 self.outbox.want(Topic::Tick(run));
             } else {

@@ -193,13 +193,15 @@ impl Engine {
         let left = window.saturating_sub(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
         // A rerun is judged by its starts, not by the starting deadline.
         let first = self.watches.get(run).is_none_or(Watch::never_ran);
-        let deadline = first.then_some(now.boot + left);
+        // One that is over is settled below, without a word: that somebody else had it was said.
+        let over = first && left.is_zero();
+        let deadline = (first && !over).then_some(now.boot + left);
         let ours = Run::claimed(&job.spec, trigger, (start, deadline));
         self.unwatch(run);
         let facts = RunFacts { run: run.clone(), trigger, start: start + 1 };
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
         self.own(now, run.clone(), ours);
-        if first && left.is_zero() {
+        if over {
             self.settle_own(run, Decision::Missed(MissedReason::NoReplica));
         }
     }

@@ -130,6 +130,13 @@ fn lines(world: &World) -> Result<(), String> {
     if let Some((run, count)) = missed.iter().find(|(_, count)| **count > 1) {
         return Err(format!("{run} was reported missed {count} times"));
     }
+    // Once, and once more after each time that it had the tick. A clock that went back sees its instants again.
+    let twice = |((replica, ..), (skipped, claimed)): &(&(usize, u32, &RunKey), &(u32, u32))| {
+        skipped > &(claimed + 1) && world.skewed.iter().all(|(other, ..)| other != replica)
+    };
+    if let Some(((replica, incarnation, run), (skipped, _))) = said.iter().find(twice) {
+        return Err(format!("r{replica}-{incarnation} said {skipped} times that it skips {run}"));
+    }
     for (replica, incarnation, from, to) in &world.lives {
         for spec in &world.table.jobs {
             let mut tick = Tick::from_seconds(EPOCH + (*from / SECOND) as i64 + 3);

@@ -1,0 +1,106 @@
+//! A store's answers, made by hand.
+
+use super::*;
+
+/// Through when all is decided: when most engines here start.
+pub const DECIDED: i64 = TICK - 60;
+
+pub fn job_record(decided_through: i64) -> JobRecord {
+    JobRecord {
+        format: FORMAT,
+        revision: 1,
+        schedule: "@every 1h".into(),
+        zone: "UTC".into(),
+        spec_hash: "hash-a".into(),
+        registered_at: 0,
+        since: 0,
+        floor: 0,
+        decided_through,
+        last_begun: 0,
+        slot: None,
+        open: Vec::new(),
+        paused: None,
+        last_success: Some(Tick::from_seconds(DECIDED)),
+        failures: 0,
+        keep_ms: 3_600_000,
+        history: [200, 3, 10],
+    }
+}
+
+/// A run of the other replica, of a job that forbids overlap.
+pub fn record(run: &RunKey, (state, start, number): (RunState, u32, u64)) -> RunRecord {
+    RunRecord {
+        format: FORMAT,
+        scheduled_for: run.scheduled_for,
+        state,
+        owner: other(),
+        start,
+        number,
+        request: "1".into(),
+        lease_ms: 15_000,
+        grace_ms: 10_000,
+        takeover_ms: 5_000,
+        exclusive: true,
+        rerun: false,
+        trigger: "schedule".into(),
+        spec_hash: "hash-a".into(),
+        claimed_at: 0,
+        begun_at: 0,
+        renewed_at: 0,
+        ended_at: 0,
+        outcome: None,
+        reason: String::new(),
+        exit_code: None,
+        signal: None,
+        duration_ms: 0,
+        error: String::new(),
+        late_outcome: None,
+        lost_by: String::new(),
+    }
+}
+
+pub fn mine(run: &RunKey, at: (RunState, u32, u64)) -> RunRecord {
+    RunRecord { owner: me(), ..record(run, at) }
+}
+
+pub fn answer(verdict: Verdict) -> Answer {
+    Answer { verdict, job: Some(job_record(DECIDED)), run: None, open: Vec::new() }
+}
+
+/// The record of a tick decides it: the job's record is newer, and has advanced.
+pub fn with(verdict: Verdict, run: RunRecord) -> Answer {
+    let through = run.scheduled_for.seconds().max(DECIDED);
+    let revision = u64::try_from(through - DECIDED).unwrap() + 1;
+    let job = Some(JobRecord { revision, ..job_record(through) });
+    Answer { job, run: Some(run), ..answer(verdict) }
+}
+
+pub fn held(record: RunRecord) -> Answer {
+    with(Verdict::Held, record)
+}
+
+pub fn read(record: RunRecord) -> Answer {
+    with(Verdict::Read, record)
+}
+
+/// What a store says to whom it likes.
+pub fn yes(step: &Step) -> Answer {
+    match step {
+        Step::Register(_) => answer(Verdict::Registered { fresh: false }),
+        Step::Claim(claim) if claim.take => {
+            let start = claim.takeover.as_ref().map_or(0, |seen| seen.start);
+            with(Verdict::Won, mine(&claim.run, (RunState::Claimed, start, 1)))
+        }
+        Step::Claim(_) => answer(Verdict::Free),
+        Step::Begin { run, start, .. } => with(Verdict::Begun, mine(run, (RunState::Begun, start + 1, 2))),
+        Step::Renew { run, start, .. } => with(Verdict::Renewed, mine(run, (RunState::Begun, *start, 3))),
+        Step::Complete { run, start, .. } => with(Verdict::Recorded, mine(run, (RunState::Done, *start, 3))),
+        Step::Abandon { run, start, .. } => with(Verdict::Released, mine(run, (RunState::Abandoned, *start, 3))),
+        Step::Settle { run, expect: Expect::Unchanged(seen), decision: Decision::Lost, .. } => {
+            let at = (RunState::Lost, seen.start, seen.number);
+            with(Verdict::Settled, RunRecord { owner: seen.owner.clone(), ..record(run, at) })
+        }
+        Step::Settle { run, .. } => with(Verdict::Settled, mine(run, (RunState::Done, 0, 0))),
+        Step::Read { .. } => answer(Verdict::Read),
+    }
+}

@@ -1,0 +1,136 @@
+//! How a run ends, and that its end is recorded.
+
+use super::super::StopCause;
+use super::answers::*;
+use super::*;
+
+fn ending(outcome: Outcome, code: i32, duration_ms: u64) -> Ending {
+    Ending {
+        outcome,
+        exit_code: Some(code),
+        signal: None,
+        duration_ms,
+        error: String::new(),
+        output_tail: "bye".into(),
+    }
+}
+
+fn complete(ending: Ending) -> Step {
+    Step::Complete { run: run(), owner: me(), start: 1, ending }
+}
+
+fn finished(ending: Ending) -> Notice {
+    Notice::RunFinished { facts: facts(&run()), ending, attempts: 1, output_bytes: 3 }
+}
+
+#[test]
+fn a_process_that_runs_is_said() {
+    let mut bench = Bench::beginning(job("a"));
+    bench.reply_yes();
+    bench.pass(ms(12));
+    let started = Notice::RunStarted { facts: facts(&run()), start_delay_ms: 12, pid: 7 };
+    assert_eq!(bench.tell(Event::Started { run: run(), pid: 7 }), [Effect::Notice(started)]);
+}
+
+#[test]
+fn an_end_is_said_and_recorded() {
+    for (code, outcome) in [(0, Outcome::Succeeded), (1, Outcome::Failed)] {
+        let mut bench = Bench::running(job("a"));
+        bench.until(2_000);
+        let effects = bench.end(code);
+        let end = ending(outcome, code, 2_000);
+        assert_eq!(notices(&effects), [finished(end.clone())]);
+        assert_eq!(asked(&effects), [complete(end)]);
+        assert_eq!(bench.reply_yes(), []);
+        assert_eq!(bench.engine.running(), 0);
+        assert_eq!(bench.until(60_000), []);
+    }
+}
+
+#[test]
+fn an_end_by_a_signal_is_a_failure() {
+    let mut bench = Bench::running(job("a"));
+    let exit = Exit { code: None, signal: Some(9), output_tail: String::new(), output_bytes: 0 };
+    let effects = bench.tell(Event::Ended { run: run(), exit });
+    let [Step::Complete { ending, .. }] = &asked(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((ending.outcome, ending.exit_code, ending.signal), (Outcome::Failed, None, Some(9)));
+}
+
+#[test]
+fn an_end_that_is_reported_twice_is_one_end() {
+    let mut bench = Bench::running(job("a"));
+    bench.end(0);
+    assert_eq!(bench.end(0), []);
+}
+
+#[test]
+fn an_end_is_kept_and_sent_again_until_the_store_takes_it() {
+    let mut bench = Bench::running(job("a"));
+    bench.end(0);
+    let first = bench.steps();
+    bench.fail();
+    for minute in 1..50 {
+        bench.until(minute * 60_000);
+        assert_eq!(bench.steps(), first);
+        if minute < 49 {
+            bench.fail();
+        }
+    }
+    let effects = bench.reply_yes();
+    assert!(matches!(&notices(&effects)[..], [Notice::StoreConnected { outage: Some(_) }]), "{effects:?}");
+    assert_eq!(bench.engine.running(), 0);
+}
+
+#[test]
+fn an_end_that_waits_for_a_renewal_under_way_follows_it() {
+    let mut bench = Bench::running(job("a"));
+    bench.until(5_000);
+    assert_eq!(count(&bench.end(0), "complete"), 0, "one question about a run at a time");
+    assert_eq!(count(&bench.reply_yes(), "complete"), 1);
+}
+
+#[test]
+fn an_end_beside_lost_is_recorded_without_a_word_and_a_refused_one_is_said() {
+    let mut bench = Bench::running(job("a"));
+    bench.end(0);
+    assert_eq!(bench.reply(vec![answer(Verdict::RecordedLate)]), []);
+    for (answer, detail) in [
+        (with(Verdict::Fenced, record(&run(), (RunState::Begun, 2, 1))), "the run is begun by other-1"),
+        (answer(Verdict::Gone), "the store knows no such run"),
+    ] {
+        let mut bench = Bench::running(job("a"));
+        bench.end(0);
+        let said = Notice::RunUnrecorded { facts: facts(&run()), detail: detail.into() };
+        assert_eq!(bench.reply(vec![answer]), [Effect::Notice(said)]);
+        assert_eq!(bench.engine.running(), 0);
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_an_end() {
+    let mut bench = Bench::beginning(JobSpec { retry: RetryPolicy { limit: 3, ..job("a").retry }, ..job("a") });
+    bench.reply_yes();
+    let effects = bench.tell(Event::NotStarted { run: run(), too_late: false, error: "no such file".into() });
+    let [Step::Complete { ending, .. }] = &asked(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((ending.outcome, ending.error.as_str()), (Outcome::NotStarted, "no such file"));
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_asked_to_end_and_then_killed() {
+    let mut bench = Bench::running(JobSpec { timeout: Some(secs(60)), ..job("a") });
+    let mut store = |step: &Step| Some(yes(step));
+    assert_eq!(notices(&bench.until_with(59_999, &mut store)), []);
+    let effects = bench.until_with(60_000, &mut store);
+    assert!(effects.contains(&Effect::Terminate { run: run() }));
+    let cause = StopCause::Timeout;
+    assert_eq!(notices(&effects), [Notice::RunStopping { facts: facts(&run()), cause }]);
+    let effects = bench.until_with(89_999, &mut store);
+    assert_eq!(notices(&effects), []);
+    assert!(count(&effects, "renew") >= 5, "it is renewed while it stops");
+    let effects = bench.until_with(90_000, &mut store);
+    assert!(effects.contains(&Effect::Kill { run: run() }));
+    assert_eq!(notices(&effects), [Notice::RunKilled { facts: facts(&run()), cause, grace: secs(30) }]);
+    let effects = bench.end(137);
+    let end = Ending { error: "stopped at its timeout".into(), ..ending(Outcome::TimedOut, 137, 90_000) };
+    assert_eq!(notices(&effects), [finished(end)]);
+}

@@ -1,0 +1,183 @@
+//! From the instant of a tick to the verdict on its claim.
+
+use super::answers::*;
+use super::*;
+
+#[test]
+fn a_tick_is_claimed_once_it_is_due_and_never_before() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    assert_eq!(bench.engine.wake_at().wall, DateTime::from_timestamp(TICK, 0));
+    assert_eq!(bench.until(-1), []);
+    bench.pass(ms(1));
+    let claim = Claim {
+        run: run(),
+        owner: me(),
+        previous: DECIDED,
+        take: true,
+        takeover: None,
+        lease_ms: 15_000,
+        grace_ms: 10_000,
+        takeover_ms: 5_000,
+        exclusive: true,
+        rerun: false,
+        trigger: "schedule".into(),
+        spec_hash: "hash-a".into(),
+    };
+    let steps = Arc::new(vec![Step::Claim(claim)]);
+    assert_eq!(bench.tell(Event::Woke), [Effect::Ask { request: RequestId(2), steps }]);
+    assert_eq!(bench.tell(Event::Woke), [], "once");
+}
+
+#[test]
+fn the_claim_carries_the_policies_of_the_job() {
+    let spec = JobSpec { termination_grace_period: secs(3), starting_deadline: Some(secs(8)), ..rerunning("a") };
+    let bench = Bench::claiming(JobSpec { concurrency_policy: ConcurrencyPolicy::Allow, ..spec });
+    let Step::Claim(claim) = &bench.steps()[0] else { panic!("no claim") };
+    let policies = (claim.exclusive, claim.rerun, claim.grace_ms, claim.takeover_ms);
+    assert_eq!(policies, (false, true, 3_000, 2_000));
+}
+
+#[test]
+fn a_chain_of_ticks_names_its_links() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    let effects = bench.until_with(7_300_000, &mut |step| match step {
+        Step::Claim(claim) => Some(held(record(&claim.run, (RunState::Done, 1, 3)))),
+        step => Some(yes(step)),
+    });
+    let links: Vec<_> = asked(&effects)
+        .iter()
+        .filter_map(|step| match step {
+            Step::Claim(claim) => Some((claim.previous - TICK, claim.run.scheduled_for.seconds() - TICK)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(links, [(-60, 0), (0, 3600), (3600, 7200)]);
+}
+
+#[test]
+fn all_that_is_due_goes_out_in_one_batch_in_an_order_of_its_own() {
+    let jobs = ["a", "b", "c", "d", "e", "f", "g", "h"].map(job);
+    let order = |who: &ReplicaId| {
+        let mut bench = Bench::start_as(who, &jobs, (0, -60));
+        bench.answer_all(&mut |step| Some(yes(step)));
+        let effects = bench.until(0);
+        assert_eq!(effects.len(), 1, "one batch: {effects:?}");
+        asked(&effects).iter().map(|step| step.job().clone()).collect::<Vec<_>>()
+    };
+    let (mine, others) = (order(&me()), order(&other()));
+    assert_ne!(mine, others, "replicas race for the same run");
+    assert_eq!(mine, order(&me()));
+    let sorted = |mut names: Vec<JobName>| {
+        names.sort();
+        names
+    };
+    assert_eq!(sorted(mine), sorted(others));
+}
+
+#[test]
+fn a_loser_says_who_has_it_and_watches() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![held(record(&run(), (RunState::Claimed, 0, 1)))]);
+    assert_eq!(effects, [Effect::Notice(lost_race(&run()))]);
+    let effects = bench.until(4_000);
+    assert_eq!(asked(&effects), [Step::Read { run: run() }]);
+    assert_eq!(notices(&effects), []);
+}
+
+#[test]
+fn a_tick_that_is_over_already_is_one_line_and_nothing_is_watched() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![with(Verdict::Done, record(&run(), (RunState::Done, 1, 5)))]);
+    assert_eq!(effects, [Effect::Notice(lost_race(&run()))]);
+    assert_eq!(bench.until(10_000), []);
+}
+
+#[test]
+fn a_tick_that_is_refused_is_one_line_with_the_reason() {
+    for (verdict, reason) in [
+        (Verdict::TooOld, SkipReason::Late),
+        (Verdict::Forgot, SkipReason::StoreForgot),
+        (Verdict::Paused, SkipReason::Paused),
+    ] {
+        let mut bench = Bench::claiming(job("a"));
+        let effects = bench.reply(vec![answer(verdict)]);
+        assert_eq!(notices(&effects), [skipped(&run(), reason)]);
+        let later =
+            bench.until_with(19_999, &mut |step| matches!(step, Step::Settle { .. }).then(|| too_early(20_000)));
+        assert_eq!(notices(&later), []);
+        assert_eq!(count(&later, "claim"), 0, "{reason}");
+    }
+}
+
+fn too_early(by_ms: i64) -> Answer {
+    answer(Verdict::TooEarly { by_ms })
+}
+
+#[test]
+fn a_paused_tick_is_recorded_as_skipped_and_not_as_missed() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![answer(Verdict::Paused)]);
+    let settle = Step::Settle {
+        run: run(),
+        owner: me(),
+        previous: DECIDED,
+        expect: Expect::Absent { after_ms: 20_000 },
+        decision: Decision::Skipped(SkipReason::Paused),
+    };
+    assert_eq!(asked(&effects), std::slice::from_ref(&settle));
+    bench.reply(vec![too_early(20_000)]);
+    let effects = bench.until(30_000);
+    assert_eq!(asked(&effects), [settle], "at the deadline again");
+    assert_eq!(bench.reply_yes(), [], "the line was said");
+    assert_eq!(bench.until(60_000), []);
+}
+
+#[test]
+fn a_clock_that_is_ahead_waits_and_the_deadline_with_it() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![too_early(3_000)]);
+    assert_eq!(effects, [Effect::Notice(Notice::ClockSkewed { by_ms: 3_000 })]);
+    assert_eq!(bench.until(2_999), []);
+    assert_eq!(count(&bench.until(3_000), "claim"), 1);
+    assert_eq!(bench.until(22_999), [], "the deadline of a clock that is ahead was ahead, too");
+    assert_eq!(notices(&bench.until(23_000)), [skipped(&run(), SkipReason::Late)]);
+}
+
+#[test]
+fn a_little_too_early_is_not_worth_a_word_and_skew_is_said_once() {
+    let mut bench = Bench::claiming(job("a"));
+    assert_eq!(bench.reply(vec![too_early(1_500)]), []);
+    bench.until(1_500);
+    assert_eq!(notices(&bench.reply(vec![too_early(2_500)])), [Notice::ClockSkewed { by_ms: 2_500 }]);
+    bench.until(4_000);
+    assert_eq!(bench.reply(vec![too_early(2_500)]), []);
+}
+
+#[test]
+fn a_run_that_was_given_back_is_taken_at_once() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![held(record(&run(), (RunState::Abandoned, 0, 2)))]);
+    assert_eq!(effects, [], "nothing to say: whoever looks next has it");
+    let effects = bench.until(500);
+    assert!(matches!(&asked(&effects)[..], [Step::Claim(Claim { take: true, .. })]), "{effects:?}");
+}
+
+#[test]
+fn a_tick_that_is_won_after_it_was_given_up_is_settled_without_a_second_word() {
+    let mut bench = Bench::claiming(job("a"));
+    assert_eq!(notices(&bench.until(20_000)), [skipped(&run(), SkipReason::Late)]);
+    let effects = bench.reply_yes();
+    let (expect, decision) = (Expect::Own(me()), Decision::Missed(MissedReason::Late));
+    let settle = Step::Settle { run: run(), owner: me(), previous: i64::MAX, expect, decision };
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    assert_eq!(asked(&effects), [settle]);
+}
+
+#[test]
+fn an_unknown_job_is_registered_and_its_tick_asked_again() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![Answer { job: None, ..answer(Verdict::Unregistered) }]);
+    assert_eq!(count(&effects, "register"), 1);
+    assert_eq!(notices(&effects), []);
+    assert_eq!(count(&bench.reply_yes(), "claim"), 1);
+}

@@ -1,0 +1,195 @@
+//! Open runs of others.
+
+use super::answers::*;
+use super::*;
+
+const BEGUN: (RunState, u32, u64) = (RunState::Begun, 1, 2);
+/// An alarm is spread over so many milliseconds.
+const SPREAD: i64 = 50;
+
+fn settle(decision: Decision, at: (RunState, u32, u64)) -> Step {
+    let expect = Expect::Unchanged(record(&run(), at).seen());
+    Step::Settle { run: run(), owner: me(), previous: i64::MAX, expect, decision }
+}
+
+/// A store in which the run stands so and does not change.
+fn stands(record: RunRecord) -> impl FnMut(&Step) -> Option<Answer> {
+    move |step| match step {
+        Step::Read { .. } => Some(read(record.clone())),
+        _ => None,
+    }
+}
+
+fn takes(step: &Step) -> Option<&Claim> {
+    match step {
+        Step::Claim(claim) if claim.takeover.is_some() => Some(claim),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_claim_that_does_not_begin_is_taken_over_after_its_window() {
+    let claimed = record(&run(), (RunState::Claimed, 0, 1));
+    let mut bench = Bench::watching(job("a"), claimed.clone());
+    let effects = bench.until_with(4_999, &mut stands(claimed.clone()));
+    assert_eq!(count(&effects, "claim"), 0);
+    let effects = bench.until_with(5_000 + SPREAD, &mut stands(claimed.clone()));
+    let steps = asked(&effects);
+    let claim = steps.iter().find_map(takes).expect("a takeover");
+    assert_eq!(claim.takeover, Some(claimed.seen()));
+    assert!(claim.take);
+    assert_eq!(claim.previous, i64::MAX, "its tick is decided already");
+    let effects = bench.reply_yes();
+    assert!(matches!(&notices(&effects)[..], [Notice::RunClaimed { .. }]), "{effects:?}");
+    assert_eq!(count(&effects, "begin"), 1);
+}
+
+#[test]
+fn a_begun_run_that_does_not_change_for_a_lease_is_lost_once() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    let effects = bench.until_with(14_999, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(count(&effects, "settle"), 0);
+    assert!(count(&effects, "read") >= 3, "read every quarter of a lease: a change must not be seen late");
+    let effects = bench.until_with(15_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(asked(&effects), [settle(Decision::Lost, BEGUN)]);
+    let lost = Notice::RunLost { facts: facts(&run()), holder: other(), rerun: false };
+    assert_eq!(notices(&bench.reply_yes()), [lost]);
+    let effects = bench.until_with(20_000, &mut stands(record(&run(), (RunState::Lost, 1, 2))));
+    assert_eq!(notices(&effects), []);
+}
+
+#[test]
+fn a_watcher_that_was_too_slow_says_nothing() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    bench.until_with(15_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(bench.reply(vec![with(Verdict::Changed, record(&run(), (RunState::Lost, 1, 2)))]), []);
+}
+
+#[test]
+fn a_number_that_changes_starts_the_count_again() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    bench.until_with(10_000, &mut stands(record(&run(), BEGUN)));
+    let renewed = record(&run(), (RunState::Begun, 1, 3));
+    let effects = bench.until_with(25_000, &mut stands(renewed.clone()));
+    assert_eq!(count(&effects, "settle"), 0);
+    // Seen first at the first reading after second 10, which is at most a quarter of a lease later.
+    let effects = bench.until_with(13_750 + 15_000 + 2 * SPREAD, &mut stands(renewed));
+    assert_eq!(asked(&effects).last(), Some(&settle(Decision::Lost, (RunState::Begun, 1, 3))));
+}
+
+#[test]
+fn a_lost_run_is_drained_only_when_nobody_can_run_it_any_more() {
+    let lost = record(&run(), (RunState::Lost, 1, 2));
+    let mut bench = Bench::watching(job("a"), lost.clone());
+    // G + M = 10 s + (1 s + 2 % of 15 s + 10 s).
+    let effects = bench.until_with(21_299, &mut stands(lost.clone()));
+    assert_eq!(count(&effects, "settle"), 0);
+    let effects = bench.until_with(21_300 + SPREAD, &mut stands(lost));
+    assert_eq!(asked(&effects), [settle(Decision::Drained, (RunState::Lost, 1, 2))]);
+    assert_eq!(bench.reply_yes(), []);
+    assert_eq!(bench.until(60_000), []);
+}
+
+#[test]
+fn a_lost_run_that_may_be_started_again_is_taken_over_as_late_and_judged_by_its_starts() {
+    let lost = RunRecord { rerun: true, ..record(&run(), (RunState::Lost, 1, 2)) };
+    let mut bench = Bench::watching(rerunning("a"), lost.clone());
+    let effects = bench.until_with(21_299, &mut stands(lost.clone()));
+    assert_eq!(count(&effects, "claim"), 0);
+    let effects = bench.until_with(21_300 + SPREAD, &mut stands(lost.clone()));
+    let steps = asked(&effects);
+    let claim = steps.iter().find_map(takes).expect("a takeover");
+    assert_eq!((claim.takeover.clone(), claim.trigger.as_str()), (Some(lost.seen()), "rerun"));
+    // The starting deadline (20 s) is over, and it begins all the same.
+    bench.reply_yes();
+    let effects = bench.reply_yes();
+    let [Effect::Start(order)] = &done(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!((order.start, order.trigger), (2, Trigger::Rerun));
+    let last = RunRecord { rerun: true, ..record(&run(), (RunState::Lost, STARTS_MOST, 2)) };
+    let mut bench = Bench::watching(rerunning("a"), last.clone());
+    let effects = bench.until_with(21_300 + SPREAD, &mut stands(last));
+    assert_eq!(asked(&effects), [settle(Decision::Drained, (RunState::Lost, STARTS_MOST, 2))], "three starts at most");
+}
+
+#[test]
+fn the_windows_are_those_of_the_record_and_not_of_our_table() {
+    let slow = RunRecord { lease_ms: 60_000, ..record(&run(), BEGUN) };
+    let mut bench = Bench::watching(job("a"), slow.clone());
+    assert_eq!(count(&bench.until_with(59_999, &mut stands(slow)), "settle"), 0);
+}
+
+#[test]
+fn a_claim_that_is_taken_over_after_the_starting_deadline_is_missed_for_want_of_a_replica() {
+    let claimed = record(&run(), (RunState::Claimed, 0, 1));
+    let mut bench = Bench::watching(job("a"), claimed.clone());
+    bench.until_with(4_000, &mut stands(claimed.clone()));
+    bench.now.wall += TimeDelta::seconds(60);
+    bench.until_with(5_000 + SPREAD, &mut stands(claimed));
+    let effects = bench.reply_yes();
+    let (expect, decision) = (Expect::Own(me()), Decision::Missed(MissedReason::NoReplica));
+    let settle = Step::Settle { run: run(), owner: me(), previous: i64::MAX, expect, decision };
+    assert_eq!(asked(&effects), [settle]);
+    assert!(matches!(&notices(&effects)[..], [Notice::RunClaimed { .. }]), "skipped was said before: {effects:?}");
+    let effects = bench.reply_yes();
+    assert!(
+        matches!(&notices(&effects)[..], [Notice::RunMissed { reason: MissedReason::NoReplica, .. }]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_run_that_was_given_back_is_taken() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    let given_back = record(&run(), (RunState::Abandoned, 1, 3));
+    let effects = bench.until_with(3_750 + 500 + 2 * SPREAD, &mut stands(given_back.clone()));
+    let steps = asked(&effects);
+    let claim = steps.iter().find_map(takes).expect("a takeover");
+    assert_eq!((claim.takeover.clone(), claim.trigger.as_str()), (Some(given_back.seen()), "schedule"));
+}
+
+#[test]
+fn a_run_that_is_over_is_not_watched_any_more() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    let effects = bench.until_with(60_000, &mut stands(record(&run(), (RunState::Done, 1, 9))));
+    assert_eq!(count(&effects, "read"), 1);
+    assert!(bench.engine.watches.is_empty());
+    assert_eq!(bench.engine.alarms.first(), None);
+}
+
+#[test]
+fn a_takeover_whose_reply_was_lost_is_ours() {
+    let claimed = record(&run(), (RunState::Claimed, 0, 1));
+    let mut bench = Bench::watching(job("a"), claimed.clone());
+    bench.until_with(5_000 + SPREAD, &mut stands(claimed));
+    bench.fail();
+    assert!(bench.engine.taking.is_empty());
+    bench.until(6_000);
+    let effects = bench.reply(vec![held(mine(&run(), (RunState::Claimed, 0, 2)))]);
+    assert_eq!(count(&effects, "begin"), 1, "{effects:?}");
+}
+
+#[test]
+fn a_takeover_waits_for_a_place() {
+    let mut bench = Bench::ready(&[job("a"), job("b")], 1);
+    bench.until(0);
+    let unchanged = |step: &Step| match step {
+        Step::Claim(claim) if claim.run == run() => Some(held(record(&run(), (RunState::Claimed, 0, 1)))),
+        Step::Read { run } => Some(read(record(run, (RunState::Claimed, 0, 1)))),
+        step => Some(yes(step)),
+    };
+    let effects = bench.until_with(8_000, &mut { unchanged });
+    assert!(asked(&effects).iter().all(|step| takes(step).is_none()), "{effects:?}");
+    assert!(count(&effects, "read") <= 2 + 6, "twice a second at most while it waits: {effects:?}");
+    bench.tell(Event::Ended { run: run_of("b"), exit: exit(0) });
+    let effects = bench.reply_yes();
+    assert!(asked(&effects).iter().any(|step| takes(step).is_some()), "{effects:?}");
+}
+
+#[test]
+fn open_runs_are_learned_when_the_job_is_registered() {
+    let mut bench = Bench::start(&[job("a")], 10, 10);
+    let open = vec![record(&run(), BEGUN)];
+    bench.reply(vec![Answer { open, job: Some(job_record(TICK)), ..answer(Verdict::Registered { fresh: false }) }]);
+    let effects = bench.until_with(25_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(asked(&effects).last(), Some(&settle(Decision::Lost, BEGUN)));
+}
