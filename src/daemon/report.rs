@@ -57,8 +57,9 @@ impl Reporter {
     pub fn say(&self, notice: Notice) {
         match notice {
             Notice::StoreConnected { .. } | Notice::ClockSkewed { .. } => {}
-            Notice::JobRegistered { job, since } => {
-                events::job_registered(&job, DateTime::from_timestamp_millis(since).unwrap_or_default());
+            Notice::JobRegistered { job, since, again } => {
+                let since = DateTime::from_timestamp_millis(since).unwrap_or_default();
+                if again { events::job_forgotten(&job, since) } else { events::job_registered(&job, since) }
             }
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
             Notice::ClockJumped { by_ms } => events::clock_jumped(by_ms),

@@ -36,6 +36,10 @@ const KEEP_LEAST: Duration = Duration::from_secs(3600);
 pub struct Job {
     /// Its definition.
     pub spec: Arc<JobSpec>,
+    /// See [`JobRecord::since`](crate::job::JobRecord::since), as last registered.
+    pub since: Option<i64>,
+    /// Whether the store began a new history although it knew the job before.
+    pub forgotten: bool,
     /// Whether the store knows it, as far as we were told.
     pub registered: bool,
     /// See [`JobRecord::revision`](crate::job::JobRecord::revision).
@@ -80,6 +84,8 @@ impl Engine {
         let name = spec.name.clone();
         let job = Job {
             spec,
+            since: None,
+            forgotten: false,
             registered: false,
             revision: 0,
             decided_through: None,
@@ -174,8 +180,11 @@ impl Engine {
         if job.after(record.decided_through) == job.next {
             job.previous = record.decided_through; // nothing lies between: the chain of decided ticks goes on
         }
+        let known = job.since.replace(record.since);
+        job.forgotten |= known.is_some_and(|since| since != record.since);
         if fresh {
-            self.notice(Notice::JobRegistered { job: name.clone(), since: record.since });
+            let again = known.is_some();
+            self.notice(Notice::JobRegistered { job: name.clone(), since: record.since, again });
         }
         for run in answer.open {
             self.watch(now, run.key(name), run);

@@ -119,6 +119,8 @@ pub enum Notice {
         job: JobName,
         /// Ticks at or before this instant (milliseconds since the epoch) are not run.
         since: i64,
+        /// The store knew the job before: it lost its records.
+        again: bool,
     },
     /// The store answered for the first time, or again after an outage.
     StoreConnected {

@@ -506,7 +506,9 @@ impl Engine {
             return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
         }
         ours.occupant = Some((occupant, number));
-        let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST);
+        // Asking is the sign of life that keeps others from taking over a claim that waits.
+        let takeover = Duration::from_millis(answer.run.as_ref().map_or(u64::MAX, |record| record.takeover_ms));
+        let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST).min(takeover / 3);
         ours.waits += 1;
         if let Phase::Beginning { not_before, first_sent, request } = &mut ours.phase {
             *not_before = now.boot + wait;

@@ -206,7 +206,10 @@ impl Engine {
                 }
             }
             Verdict::TooOld => self.skip(run, SkipReason::Late),
-            Verdict::Forgot => self.skip(run, SkipReason::StoreForgot),
+            Verdict::Forgot => {
+                let forgotten = self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
+                self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
+            }
             Verdict::Paused => self.paused(run),
             _ => {}
         }

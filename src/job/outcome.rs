@@ -97,7 +97,9 @@ words! {
         Draining = "draining",
         /// The store could not be reached until the starting deadline.
         StoreUnavailable = "store_unavailable",
-        /// The tick lies before what the store remembers of this job.
+        /// The tick lies before the job's history, which began when this replica first met it.
+        Baseline = "baseline",
+        /// The tick lies before what the store remembers of this job: it forgot the job, which was known before.
         StoreForgot = "store_forgot",
     }
 }

@@ -79,6 +79,7 @@ fn raise_events_of_the_daemon() {
     table_loaded(TableLoaded { revision: "abc", zone_data: "2026a", jobs: 3, file: "jobs.yaml" });
     table_warning("W301", "jobs[0].schedule", "both day fields are restricted");
     job_registered(&run().run.job, at);
+    job_forgotten(&run().run.job, at);
     job_retired(&run().run.job);
     let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
     store_connected(StoreConnected { store, latency: second, class, server_version, reach: Some("network") });
@@ -100,7 +101,7 @@ fn raise_events_of_runs() {
     let run = &run();
     let replica = &ReplicaId::new("web-1", "7f3a");
     run_claimed(run, second);
-    for reason in [SkipReason::ClaimedByOther, SkipReason::StoreUnavailable, SkipReason::Overlap] {
+    for &reason in SkipReason::ALL {
         let (holder, holder_run, age) = (Some(replica), Some(&run.run), Some(second));
         run_skipped(run, RunSkipped { reason, holder, holder_run, age });
     }

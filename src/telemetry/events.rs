@@ -214,6 +214,17 @@ pub fn job_registered(job: &JobName, since: DateTime<Utc>) {
     );
 }
 
+/// The store knew this job before, and does not any more.
+pub fn job_forgotten(job: &JobName, since: DateTime<Utc>) {
+    event!(
+        ERROR,
+        "job_forgotten",
+        "the store lost its records of this job: a new history starts, and earlier ticks are not run",
+        job = job.as_str(),
+        since = instant(since)
+    );
+}
+
 /// No replica has registered the job for a month: its records were removed from the store.
 pub fn job_retired(job: &JobName) {
     event!(INFO, "job_retired", "a job that is in no table any more was removed from the store", job = job.as_str());
@@ -340,6 +351,30 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
                 "run_skipped",
                 run,
                 "another replica runs this",
+                reason,
+                holder,
+                holder_run_id,
+                age_seconds
+            );
+        }
+        SkipReason::Baseline => {
+            run_event!(
+                INFO,
+                "run_skipped",
+                run,
+                "the job is new here: its history begins after this tick",
+                reason,
+                holder,
+                holder_run_id,
+                age_seconds
+            );
+        }
+        SkipReason::StoreForgot => {
+            run_event!(
+                WARN,
+                "run_skipped",
+                run,
+                "the store lost its records: whether somebody ran this is not known",
                 reason,
                 holder,
                 holder_run_id,

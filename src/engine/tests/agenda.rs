@@ -108,8 +108,19 @@ fn a_new_history_is_said() {
     let effects = bench.reply(vec![answer(Verdict::Registered { fresh: true })]);
     assert_eq!(
         notices(&effects),
-        [Notice::StoreConnected { outage: None }, Notice::JobRegistered { job: name("a"), since: 0 }]
+        [Notice::StoreConnected { outage: None }, Notice::JobRegistered { job: name("a"), since: 0, again: false }]
     );
+}
+
+/// Whoever registers it again, all replicas that knew the job tell this from a job that is new to them.
+#[test]
+fn a_history_that_begins_again_is_a_store_that_forgot() {
+    let mut bench = Bench::claiming(job("a"));
+    bench.reply(vec![Answer { job: None, ..answer(Verdict::Unregistered) }]);
+    let record = JobRecord { since: 5_000, revision: 1, ..job_record(TICK + 5) };
+    let effects = bench.reply(vec![Answer { job: Some(record), ..answer(Verdict::Registered { fresh: true }) }]);
+    assert_eq!(notices(&effects), [Notice::JobRegistered { job: name("a"), since: 5_000, again: true }]);
+    assert_eq!(notices(&bench.reply(vec![answer(Verdict::Forgot)])), [skipped(&run(), SkipReason::StoreForgot)]);
 }
 
 #[test]

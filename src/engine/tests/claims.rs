@@ -96,7 +96,7 @@ fn a_tick_that_is_over_already_is_one_line_and_nothing_is_watched() {
 fn a_tick_that_is_refused_is_one_line_with_the_reason() {
     for (verdict, reason) in [
         (Verdict::TooOld, SkipReason::Late),
-        (Verdict::Forgot, SkipReason::StoreForgot),
+        (Verdict::Forgot, SkipReason::Baseline),
         (Verdict::Paused, SkipReason::Paused),
     ] {
         let mut bench = Bench::claiming(job("a"));
