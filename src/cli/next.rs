@@ -45,6 +45,9 @@ pub struct NextArgs {
     pub output: Format,
 }
 
+/// So many characters of a refused schedule are shown. One that is longer is refused for its length alone.
+const SHOWN_MAX: usize = 256;
+
 fn parse_instant(text: &str) -> Result<DateTime<Utc>, String> {
     DateTime::parse_from_rfc3339(text)
         .map(|instant| instant.to_utc())
@@ -67,15 +70,16 @@ pub fn run(args: &NextArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateT
     let from = args.from.unwrap_or(now);
     let result = match &args.schedule {
         Some(text) => of_schedule(args, text).map(|schedule| {
-            let runs = runs(None, &schedule, from, args.count);
-            write_runs(out, &runs, args.output)
+            let mut listing = Listing::default();
+            listing.add(None, &schedule, (from, args.count));
+            listing.write(out, args.output)
         }),
         None => of_table(args).map(|jobs| {
-            let mut all = Vec::new();
+            let mut listing = Listing::default();
             for job in &jobs {
-                all.extend(runs(Some(job.name.as_str()), &job.schedule, from, args.count));
+                listing.add(Some(job.name.as_str()), &job.schedule, (from, args.count));
             }
-            write_runs(out, &all, args.output)
+            listing.write(out, args.output)
         }),
     };
     match result {
@@ -96,8 +100,12 @@ fn of_schedule(args: &NextArgs, text: &str) -> Result<Schedule, Refusal> {
         .map_err(|error| (table_args::CONFIG, format!("error: --timezone: {error}\nhint: {}\n", error.hint())))?;
     Schedule::parse(text, &zone, &args.job).map_err(|error| {
         // Control characters would break the line and the carets below it.
-        let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let carets = format!("{}{}", " ".repeat(error.column), "^".repeat(error.length.max(1)));
+        let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        if text.chars().nth(SHOWN_MAX).is_some() {
+            shown.push('…');
+        }
+        let length = error.length.clamp(1, SHOWN_MAX);
+        let carets = format!("{}{}", " ".repeat(error.column), "^".repeat(length));
         let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("hint: {hint}\n"));
         (table_args::CONFIG, format!("error: --schedule: {}\n  {shown}\n  {carets}\n{hint}", error.message))
     })
@@ -127,25 +135,51 @@ fn unknown_job(name: &str, jobs: &[Arc<JobSpec>]) -> String {
     format!("error: the table has no job `{}`\nhint: it has {}{more}\n", name.escape_debug(), names.join(", "))
 }
 
-fn runs<'a>(job: Option<&'a str>, schedule: &Schedule, from: DateTime<Utc>, count: u16) -> Vec<Run<'a>> {
-    let describe = |instant: DateTime<Utc>| Run {
-        job,
-        scheduled_for: table_args::local(schedule, instant),
-        utc: table_args::utc(instant),
-        note: schedule.note(instant),
-    };
-    schedule.occurrences(from, usize::from(count)).into_iter().map(describe).collect()
+/// What is shown.
+#[derive(Default)]
+struct Listing<'a> {
+    runs: Vec<Run<'a>>,
+    /// Schedules without any further run, by the name of their job.
+    ended: Vec<Option<&'a str>>,
 }
 
-fn write_runs(out: &mut dyn Write, runs: &[Run<'_>], format: Format) -> io::Result<()> {
-    if format == Format::Json {
-        serde_json::to_writer_pretty(&mut *out, runs)?;
-        return writeln!(out);
+impl<'a> Listing<'a> {
+    fn add(&mut self, job: Option<&'a str>, schedule: &Schedule, (from, count): (DateTime<Utc>, u16)) {
+        let describe = |instant: DateTime<Utc>| Run {
+            job,
+            scheduled_for: table_args::local(schedule, instant),
+            utc: table_args::utc(instant),
+            note: schedule.note(instant),
+        };
+        let instants = schedule.occurrences(from, usize::from(count));
+        if instants.is_empty() {
+            self.ended.push(job);
+        }
+        self.runs.extend(instants.into_iter().map(describe));
     }
+
+    fn write(&self, out: &mut dyn Write, format: Format) -> io::Result<()> {
+        let runs = &self.runs;
+        if format == Format::Json {
+            serde_json::to_writer_pretty(&mut *out, runs)?;
+            return writeln!(out);
+        }
+        if !runs.is_empty() || self.ended.is_empty() {
+            table_args::write_aligned(out, &rows(runs))?;
+        }
+        for job in &self.ended {
+            let name = job.map_or(String::new(), |name| format!("{name}: "));
+            writeln!(out, "{name}no further run before 2200")?;
+        }
+        Ok(())
+    }
+}
+
+fn rows(runs: &[Run<'_>]) -> Vec<Vec<String>> {
     let job = runs.first().and_then(|run| run.job.map(|_| "JOB"));
     let row = |job: Option<&str>, cells: [&str; 3]| job.into_iter().chain(cells).map(str::to_owned).collect::<Vec<_>>();
     let notes = if runs.iter().any(|run| run.note.is_some()) { "NOTE" } else { "" };
     let mut rows = vec![row(job, ["SCHEDULED FOR", "UTC", notes])];
     rows.extend(runs.iter().map(|run| row(run.job, [&run.scheduled_for, &run.utc, run.note.unwrap_or_default()])));
-    table_args::write_aligned(out, &rows)
+    rows
 }

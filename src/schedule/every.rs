@@ -8,6 +8,8 @@ const DAY: i64 = 86_400;
 /// The longest distance, in days. Beyond it an operator wants a calendar, and a bound keeps the sums small.
 const DAYS_MAX: i64 = 366;
 
+const EXAMPLE: &str = "write whole numbers with the units s, m, h, d, as in `@every 1h30m`";
+
 /// Whole seconds, at least one. All replicas and all restarts count from the epoch, so they need not agree on a start.
 pub(super) fn parse(distance: Piece) -> Result<i64, ScheduleError> {
     let text = distance.text;
@@ -15,8 +17,8 @@ pub(super) fn parse(distance: Piece) -> Result<i64, ScheduleError> {
         return Err(distance.wrong("`@every` needs a distance", "write `@every 90s` or `@every 1h30m`"));
     }
     if text.contains(' ') || text.contains('\t') {
-        let joined: String = text.split_ascii_whitespace().collect();
-        return Err(distance.wrong(format!("`{text}` is more than one word"), format!("write `@every {joined}`")));
+        let hint = mend(text).map_or_else(|| EXAMPLE.to_owned(), |every| format!("write `{every}`"));
+        return Err(distance.wrong(format!("`{text}` is more than one word"), hint));
     }
     let mut seconds = 0_i64;
     let mut at = 0;
@@ -50,15 +52,54 @@ fn part_seconds(distance: Piece, part: Piece, digits: usize) -> Result<i64, Sche
             return Err(part.wrong("ticks are whole seconds", "the shortest distance is `@every 1s`"));
         }
         "" if digits > 0 && part.text.len() == distance.text.len() => {
-            return Err(distance.wrong(format!("`{number}` has no unit"), format!("write `@every {number}s`")));
+            let hint = mend(part.text).map_or_else(|| EXAMPLE.to_owned(), |every| format!("write `{every}`"));
+            return Err(distance.wrong(format!("`{number}` has no unit"), hint));
         }
         _ => 0,
     };
     if digits == 0 || unit_seconds == 0 {
         let message = format!("`{}` is not a distance", distance.text);
-        return Err(distance.wrong(message, "write whole numbers with the units s, m, h, d, as in `@every 1h30m`"));
+        let hint = mend(distance.text).map_or_else(|| EXAMPLE.to_owned(), |every| format!("write `{every}`"));
+        return Err(distance.wrong(message, hint));
     }
     let number =
         number.bytes().fold(0_i64, |value, digit| value.saturating_mul(10).saturating_add(i64::from(digit - b'0')));
     Ok(number.saturating_mul(unit_seconds))
+}
+
+/// The schedule that was probably meant by `5min`, `1 hour`, `1h 30m`, `5M`: what can be read from the beginning.
+/// `None` if that is nothing, or no distance that is accepted.
+pub(super) fn mend(text: &str) -> Option<String> {
+    let lower = text.to_ascii_lowercase();
+    let mut rest = lower.trim_start();
+    let mut mended = String::new();
+    while !rest.is_empty() {
+        let (number, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
+        let after = after.trim_start();
+        let (word, after) = after.split_at(after.bytes().take_while(u8::is_ascii_alphabetic).count());
+        let unit = match word {
+            "" if mended.is_empty() && after.is_empty() => "s",
+            "s" | "sec" | "secs" | "second" | "seconds" => "s",
+            "m" | "min" | "mins" | "minute" | "minutes" => "m",
+            "h" | "hr" | "hrs" | "hour" | "hours" => "h",
+            "d" | "day" | "days" => "d",
+            "w" | "week" | "weeks" => "w",
+            "and" if number.is_empty() => "",
+            _ if rest.contains(|c: char| c.is_ascii_digit()) => return None, // it would be lost
+            _ => break,
+        };
+        match (number, unit) {
+            (_, "") => {}
+            ("", _) if !mended.is_empty() => return None,
+            ("", "w") => mended.push_str("7d"),
+            ("", unit) => mended.extend(["1", unit]),
+            (number, "w") => mended.push_str(&format!("{}d", number.parse::<u32>().ok()?.checked_mul(7)?)),
+            (number, unit) => mended.extend([number, unit]),
+        }
+        rest = after.trim_start_matches([',', ' ', '\t']);
+    }
+    let whole = Piece { text: &mended, column: 0 };
+    // Numbers with units only: `parse` finds nothing in it that it would ask this function about.
+    let is_read = !mended.is_empty() && parse(whole).is_ok();
+    is_read.then(|| format!("@every {mended}"))
 }

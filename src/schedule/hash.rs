@@ -1,7 +1,7 @@
 //! The number behind `H`: equal on every replica, in every release.
 
-/// FNV-1a with 64 bits over the UTF-8 bytes of `text`, upper half folded into the lower
-/// (`hash ^ (hash >> 32)`), because a remainder looks at low bits and FNV mixes those least.
+/// FNV-1a with 64 bits over the UTF-8 bytes of `text`, say `h`; the answer is `h ^ (h >> 32)` with all its 64 bits, because
+/// a remainder looks at low bits and FNV mixes those least. Not the lower 32 bits alone: those have other remainders.
 ///
 /// Frozen: jobs with `H` in their schedule move when this changes, so a test holds its values.
 ///

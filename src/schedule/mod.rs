@@ -4,13 +4,16 @@
 //! Text becomes sets of numbers (`parse`, `field`), these are searched in the calendar of a wall clock without a zone
 //! (`calendar`, `days`), and what was found becomes an instant by the shifts of the zone (`dst`, `zone`).
 
+mod advice;
 mod calendar;
 mod days;
 mod dst;
 mod error;
 mod every;
 mod field;
+mod field_advice;
 mod hash;
+mod mark;
 mod parse;
 mod zone;
 mod zone_data;

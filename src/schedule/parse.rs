@@ -1,5 +1,6 @@
 //! A whole expression: macros, `@every`, five or six fields; and everything that is none of these.
 
+use super::advice;
 use super::calendar::Fields;
 use super::days::DayRule;
 use super::error::Piece;
@@ -42,6 +43,9 @@ pub(super) enum Expression {
 /// Reads `text`; `salt` is the job's name, for `H`.
 pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError> {
     let whole = clean(text)?;
+    if let Some(error) = advice::quoted(whole) {
+        return Err(error);
+    }
     if whole.text.starts_with('@') {
         return named(whole);
     }
@@ -52,6 +56,14 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         let hint =
             format!("write it as the job's `timeZone: {}`", if zone.text.is_empty() { "UTC" } else { zone.text });
         return Err(words[0].wrong("a zone stands inside the schedule", hint));
+    }
+    let is_schedule = |text: &str| {
+        let words = Piece { text, column: 0 }.words();
+        matches!(words.len(), 5 | 6) && fields(&words, salt).is_ok_and(|fields| fields.ever_match())
+    };
+    let misplaced = || advice::zone(&words).or_else(|| advice::command(whole, &words));
+    if let Some(error) = advice::blank_in_list(whole, is_schedule).or_else(misplaced) {
+        return Err(error);
     }
     let fields = match words.len() {
         5 | 6 => fields(&words, salt)?,
@@ -64,8 +76,7 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         }
     };
     if !fields.ever_match() {
-        let hint = "no chosen month has such a day; for the last day of a month write `L`";
-        return Err(whole.wrong(format!("`{}` never fires", whole.text), hint));
+        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(&words)));
     }
     Ok(Expression::Fields(fields))
 }
@@ -118,13 +129,16 @@ fn named(whole: Piece) -> Result<Expression, ScheduleError> {
         return Err(name.wrong("`@reboot` names no instant that all replicas could agree on", hint));
     }
     let Some((_, meaning)) = MACROS.iter().find(|(known, _)| *known == lower) else {
-        let hint = match lower.strip_prefix("@every") {
-            Some(distance) => format!("write `@every {distance}`"),
+        let hint = match lower.strip_prefix("@every").and_then(every::mend) {
+            Some(every) => format!("write `{every}`"),
             None => "write @yearly, @monthly, @weekly, @daily, @hourly or `@every 5m`".into(),
         };
         return Err(name.wrong(format!("`{}` is not a known name", name.text), hint));
     };
     if !rest.text.is_empty() {
+        if let Some(error) = advice::zone(&[rest]) {
+            return Err(error);
+        }
         return Err(rest.wrong(format!("`{}` stands after `{}`", rest.text, name.text), "remove it"));
     }
     fields(&Piece { text: meaning, column: 0 }.words(), "").map(Expression::Fields)
@@ -132,12 +146,18 @@ fn named(whole: Piece) -> Result<Expression, ScheduleError> {
 
 fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
     let with_seconds = words.len() == 6;
-    let words_after_seconds = &words[usize::from(with_seconds)..];
-    let read = |index: usize, field: &Field| field.parse(words_after_seconds[index], salt);
-    let second = if with_seconds { SECOND.parse(words[0], salt)? } else { Values { bits: 1, ..Values::default() } };
-    let (minute, hour) = (read(0, &MINUTE)?, read(1, &HOUR)?);
-    let (of_month, month) = (read(2, &DAY_OF_MONTH)?, read(3, &MONTH)?);
-    let of_week = read(4, &DAY_OF_WEEK).map_err(|mut error| {
+    let read = |at: usize, field: &Field| {
+        field.parse(words[at], salt).map_err(|mut error| {
+            let is_step = error.message.starts_with("step ") && error.length < words[at].text.len();
+            error.hint = advice::distance(words, at, field).filter(|_| is_step).or(error.hint);
+            error
+        })
+    };
+    let second = if with_seconds { read(0, &SECOND)? } else { Values { bits: 1, ..Values::default() } };
+    let first = usize::from(with_seconds);
+    let (minute, hour) = (read(first, &MINUTE)?, read(first + 1, &HOUR)?);
+    let (of_month, month) = (read(first + 2, &DAY_OF_MONTH)?, read(first + 3, &MONTH)?);
+    let of_week = read(first + 4, &DAY_OF_WEEK).map_err(|mut error| {
         if with_seconds {
             let hint = error.hint.unwrap_or_default();
             error.hint = Some(format!("{hint} (of six fields the first is seconds and the last is day-of-week)"));
@@ -158,13 +178,14 @@ fn too_few(whole: Piece, words: &[Piece]) -> ScheduleError {
     let first = words[0].text.to_ascii_lowercase();
     let hint = if MACROS.iter().any(|(name, _)| name[1..] == first) {
         format!("write `@{first}`")
-    } else if first == "every" {
-        "write `@every 5m`".into()
-    } else if words.len() == 1 && every::parse(whole).is_ok() {
-        format!("write `@every {first}`")
+    } else if let Some(meant) = advice::meant_in_words(words) {
+        format!("write `{meant}`")
     } else {
         FIELDS.into()
     };
-    let plural = if words.len() == 1 { "" } else { "s" };
-    whole.wrong(format!("{} field{plural} are too few", words.len()).replace("1 field are", "1 field is"), hint)
+    let message = match words.len() {
+        1 => "1 field is too few".to_owned(),
+        count => format!("{count} fields are too few"),
+    };
+    whole.wrong(message, hint)
 }

@@ -114,7 +114,7 @@ fn refused(name: &str) -> Option<Reason> {
     let is_word =
         |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"_+-".contains(&b));
     match name {
-        "" => Some(Reason::Empty),
+        _ if name.trim().is_empty() => Some(Reason::Empty),
         _ if HOST_NAMES.iter().any(|host| host.eq_ignore_ascii_case(name)) => Some(Reason::Host),
         _ if name.len() > 64 || !name.split('/').all(is_word) => Some(Reason::Unknown),
         // Copies of the database inside the database; the second one counts leap seconds.

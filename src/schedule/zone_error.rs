@@ -46,6 +46,22 @@ const ABBREVIATIONS: [(&str, &[&str]); 15] = [
     ("AEST", &["Australia/Sydney", "Australia/Brisbane", "Australia/Melbourne"]),
 ];
 
+/// Large cities whose zone has the name of another one, without their continent.
+const CITIES: [(&str, &str); 12] = [
+    ("beijing", "Asia/Shanghai"),
+    ("shenzhen", "Asia/Shanghai"),
+    ("mumbai", "Asia/Kolkata"),
+    ("delhi", "Asia/Kolkata"),
+    ("bangalore", "Asia/Kolkata"),
+    ("osaka", "Asia/Tokyo"),
+    ("frankfurt", "Europe/Berlin"),
+    ("munich", "Europe/Berlin"),
+    ("barcelona", "Europe/Madrid"),
+    ("milan", "Europe/Rome"),
+    ("san_francisco", "America/Los_Angeles"),
+    ("washington", "America/New_York"),
+];
+
 const NEAREST_MAX: usize = 3;
 
 impl ZoneError {
@@ -79,17 +95,21 @@ impl fmt::Display for ZoneError {
     }
 }
 
-fn nearest(found: &str) -> Vec<String> {
+/// Up to three names, the likeliest first.
+pub(super) fn nearest(found: &str) -> Vec<String> {
     if let Some((_, names)) = ABBREVIATIONS.iter().find(|(short, _)| short.eq_ignore_ascii_case(found)) {
         return names.iter().map(|name| (*name).to_owned()).collect();
     }
     let wanted: String = found.chars().take(64).map(|c| if c == ' ' { '_' } else { c.to_ascii_lowercase() }).collect();
+    let wanted_city = wanted.rsplit('/').next().unwrap_or(&wanted);
+    if let Some((_, name)) = CITIES.iter().find(|(city, _)| *city == wanted_city) {
+        return vec![(*name).to_owned()];
+    }
     let limit = 1 + wanted.chars().count() / 5;
     let mut scored: Vec<_> = names()
         .map(|name| {
             let lower = name.to_ascii_lowercase();
             let city = lower.rsplit('/').next().unwrap_or(&lower);
-            let wanted_city = wanted.rsplit('/').next().unwrap_or(&wanted);
             // A right city on a wrong continent, or without one, is nearer than any misspelling.
             let by_city = if city.len() < 4 { usize::MAX } else { levenshtein(wanted_city, city) };
             (by_city.min(levenshtein(&wanted, &lower)), levenshtein(&wanted, &lower), name)

@@ -412,10 +412,21 @@ fn next_prints_the_runs_of_a_schedule_as_json() {
 }
 
 #[test]
+fn next_says_where_the_years_end() {
+    let late = ["next", "--schedule", "0 0 1 1 *", "--from", "2199-06-01T00:00:00Z"];
+    assert_eq!(onecron(&late), (0, "no further run before 2200\n".to_owned(), String::new()));
+    let json = onecron(&[&late[..], &["-o", "json"]].concat());
+    assert_eq!(json, (0, "[]\n".to_owned(), String::new()));
+}
+
+#[test]
 fn next_refuses_a_schedule_with_its_reason() {
     let (code, out, err) = onecron(&["next", "--schedule", "61 * * * *"]);
     assert_eq!((code, out.as_str()), (78, ""));
     assert!(err.starts_with("error: --schedule: ") && err.contains("\n  61 * * * *\n  ^^\n"), "{err}");
+    let long = format!("{} * * * *", vec!["1"; 400].join(","));
+    let (code, _, err) = onecron(&["next", "--schedule", &long]);
+    assert_eq!((code, err.lines().all(|line| line.chars().count() < 262)), (78, true), "{err}");
     let (code, _, err) = onecron(&["next", "--schedule", "@daily", "--timezone", "Europe/Madird"]);
     assert_eq!(code, 78);
     assert!(err.contains("Europe/Madrid"), "{err}");

@@ -87,6 +87,7 @@ fn years_begin_and_end_somewhere() {
 fn the_hash_behind_h_is_frozen() {
     assert_eq!(stable_hash(""), 0xcbf2_9ce4_8422_2325 ^ 0xcbf2_9ce4);
     assert_eq!(stable_hash("a"), 0xaf63_dc4c_8601_ec8c ^ 0xaf63_dc4c);
+    assert_eq!(stable_hash("/minute"), 15_048_169_826_119_956_768); // the example of docs/schedules.md
     assert_eq!(stable_hash("foobar"), 0x8594_4171_f739_67e8 ^ 0x8594_4171);
     let parse = |text: &str, job: &str| Schedule::parse(text, &Zone::utc(), job).unwrap();
     let from = "2026-01-01T00:00:00Z";

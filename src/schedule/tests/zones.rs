@@ -34,6 +34,9 @@ fn a_name_keeps_the_spelling_of_the_database() {
 fn what_is_no_name_is_refused_with_what_was_probably_meant() {
     for (found, message, hint) in [
         ("", "empty", "such as `Europe/Berlin`"),
+        (" \t", "empty", "such as `Europe/Berlin`"),
+        ("Asia/Beijing", "not in the zone data", "did you mean `Asia/Shanghai`?"),
+        ("San Francisco", "not in the zone data", "did you mean `America/Los_Angeles`?"),
         ("+02:00", "an offset", "such as `Europe/Berlin`"),
         ("UTC+2", "an offset", ""),
         ("GMT-05:30", "an offset", ""),
@@ -81,6 +84,15 @@ proptest! {
             let wanted = original.to_offset(Timestamp::from_second(instant).unwrap()).seconds();
             prop_assert_eq!(found, wanted, "{} at {}", name, instant);
         }
+    }
+}
+
+#[test]
+fn a_zone_that_is_proposed_exists() {
+    for found in ["Z", "IST", "AEST", "EEST", "Asia/Beijing", "Asia/Delhi", "Osaka", "munich", "Milan", "Washington"] {
+        let error = Zone::find(found).expect_err(found);
+        assert!(!error.nearest.is_empty(), "{found}");
+        assert!(error.nearest.iter().all(|name| Zone::find(name).is_ok()), "{found}: {:?}", error.nearest);
     }
 }
 

@@ -1,0 +1,182 @@
+//! Texts that are no schedule as a whole, but say what was meant: a crontab's line, English, a zone, a list with blanks.
+
+use super::error::Piece;
+use super::error::ScheduleError;
+use super::every;
+use super::field::Field;
+use super::field::number;
+use super::zone_data;
+use super::zone_error;
+
+/// Words that commands do not begin with, though they are no names of a field either.
+const FULL_NAMES: [&str; 19] = [
+    "SUNDAYS",
+    "MONDAYS",
+    "TUESDAYS",
+    "WEDNESDAYS",
+    "THURSDAYS",
+    "FRIDAYS",
+    "SATURDAYS",
+    "JANUARY",
+    "FEBRUARY",
+    "MARCH",
+    "APRIL",
+    "MAY",
+    "JUNE",
+    "JULY",
+    "AUGUST",
+    "SEPTEMBER",
+    "OCTOBER",
+    "NOVEMBER",
+    "DECEMBER",
+];
+
+/// `"0 2 * * *"` with the quotes as part of the text.
+pub(super) fn quoted(whole: Piece) -> Option<ScheduleError> {
+    let is_quote = |c: char| matches!(c, '"' | '\'' | '`');
+    let inner = whole.text.trim_matches(is_quote).trim();
+    if inner.len() == whole.text.len() || inner.is_empty() {
+        return None;
+    }
+    let both = whole.text.starts_with(is_quote) && whole.text.ends_with(is_quote);
+    let message = if both { "the schedule is quoted twice" } else { "a quote stands inside the schedule" };
+    Some(whole.wrong(message, format!("remove the inner quotes: write `{inner}`")))
+}
+
+/// `1-5, 7`: a blank where a list goes on. `is_schedule` says whether the text without it would be one.
+pub(super) fn blank_in_list(whole: Piece, is_schedule: impl Fn(&str) -> bool) -> Option<ScheduleError> {
+    let is_blank = |c: char| c == ' ' || c == '\t';
+    let commas = whole.text.match_indices(',').map(|(at, _)| at);
+    let around =
+        |at: usize| (whole.text[..at].trim_end_matches(is_blank), whole.text[at + 1..].trim_start_matches(is_blank));
+    let at = commas.into_iter().find(|at| {
+        let (before, after) = around(*at);
+        before.len() < *at && !before.is_empty() || after.len() < whole.text.len() - at - 1 && !after.is_empty()
+    })?;
+    let (before, after) = around(at);
+    if before.ends_with(['*', '?']) || after.starts_with(['*', '?']) {
+        return None; // more likely a comma too many
+    }
+    let parts: Vec<_> = whole.text.split(',').map(|part| part.trim_matches(is_blank)).collect();
+    let joined = parts.join(",");
+    let place = if before.len() < at { "before" } else { "after" };
+    let hint = if is_schedule(&joined) {
+        format!("remove the blank {place} the comma: write `{joined}`")
+    } else if matches!(joined.split_ascii_whitespace().count(), 5 | 6) {
+        format!("remove the blank {place} the comma")
+    } else {
+        return None;
+    };
+    let gap = whole.part(before.len(), whole.text.len() - after.len());
+    Some(gap.wrong("a blank stands inside a list, and blanks separate fields", hint))
+}
+
+/// `Europe/Berlin` in front of the fields or behind them, or nearly so.
+pub(super) fn zone(words: &[Piece]) -> Option<ScheduleError> {
+    let ends = [*words.first()?, *words.last()?];
+    let (word, name) = ends.into_iter().find_map(|word| zone_meant(word.text).map(|name| (word, name)))?;
+    Some(word.wrong("a zone stands inside the schedule", format!("write it as the job's `timeZone: {name}`")))
+}
+
+fn zone_meant(text: &str) -> Option<String> {
+    if let Some(name) = zone_data::names().find(|name| name.eq_ignore_ascii_case(text)) {
+        return Some(name.to_owned());
+    }
+    let (region, _) = text.split_once('/')?;
+    let is_region = |name: &str| name.split_once('/').is_some_and(|(known, _)| known.eq_ignore_ascii_case(region));
+    if !zone_data::names().any(is_region) {
+        return None;
+    }
+    Some(zone_error::nearest(text).into_iter().next().unwrap_or_else(|| "UTC".into()))
+}
+
+/// `0 2 * * * /usr/bin/backup`, as in a crontab.
+pub(super) fn command(whole: Piece, words: &[Piece]) -> Option<ScheduleError> {
+    let is_path = |word: &Piece| {
+        let after_slash = word.text.split_once('/').map_or("", |(_, rest)| rest);
+        word.text.starts_with(['/', '.', '~', '$']) && word.text.len() > 1
+            || after_slash.starts_with(|c: char| c.is_ascii_alphabetic())
+    };
+    let is_command = |word: &Piece| is_path(word) || !is_made_of_names(word.text);
+    let at = match words.len() {
+        0..=4 => return None,
+        5 => Some(4).filter(|at| is_path(&words[*at])),
+        count => (5..count.min(7)).find(|at| is_command(&words[*at])),
+    }?;
+    let rest = whole.part(words[at].column - whole.column, whole.text.len());
+    let hint = "a schedule has no place for a command or its user: put the command into `command`";
+    Some(rest.wrong(format!("`{}` is no part of a schedule", rest.text), hint))
+}
+
+/// Every word in it could be a weekday's or a month's, or is a letter that has a meaning.
+fn is_made_of_names(text: &str) -> bool {
+    let upper = text.to_ascii_uppercase();
+    let mut words = upper.split(|c: char| !c.is_ascii_alphabetic());
+    words.all(|word| {
+        let day = if word.len() > 3 { word.strip_suffix('L').unwrap_or(word) } else { word };
+        word.len() < 2 || matches!(word, "LW" | "WL") || FULL_NAMES.iter().any(|name| name.starts_with(day))
+    })
+}
+
+/// Fewer than five words: English, or one distance.
+pub(super) fn meant_in_words(words: &[Piece]) -> Option<String> {
+    let lower: Vec<_> = words.iter().map(|word| word.text.to_ascii_lowercase()).collect();
+    let text: Vec<_> = lower.iter().map(String::as_str).collect();
+    let known = match text.as_slice() {
+        ["every", "second"] => Some("* * * * * *"),
+        ["every", "minute"] | ["minutely"] => Some("* * * * *"),
+        ["every", "hour"] => Some("@hourly"),
+        ["every", "day"] | ["every", "night"] => Some("@daily"),
+        ["every", "week"] => Some("@weekly"),
+        ["every", "month"] => Some("@monthly"),
+        ["every", "year"] => Some("@yearly"),
+        _ => None,
+    };
+    if let Some(known) = known {
+        return Some(known.into());
+    }
+    if let Some(daily) = time_of_day(&text) {
+        return Some(daily);
+    }
+    match text.as_slice() {
+        ["every", rest @ ..] => Some(every::mend(&rest.join(" ")).unwrap_or_else(|| "@every 5m".into())),
+        _ => every::mend(&text.join(" ")).filter(|_| text.concat().contains(|c: char| c.is_ascii_alphabetic())),
+    }
+}
+
+/// `02:30`, `every day at 02:30`, `02:30 * * *`.
+fn time_of_day(words: &[&str]) -> Option<String> {
+    let (times, others): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.contains(':'));
+    let [time] = times.as_slice() else { return None };
+    if !others.iter().all(|word| matches!(*word, "*" | "every" | "day" | "daily" | "at" | "@")) {
+        return None;
+    }
+    let parts: Option<Vec<u32>> = time.split(':').map(number).collect();
+    match parts?.as_slice() {
+        [hour @ 0..=23, minute @ 0..=59] | [hour @ 0..=23, minute @ 0..=59, 0] => {
+            Some(format!("{minute} {hour} * * *"))
+        }
+        [hour @ 0..=23, minute @ 0..=59, second @ 0..=59] => Some(format!("{second} {minute} {hour} * * *")),
+        _ => None,
+    }
+}
+
+/// `*/90 * * * *`: a distance that no field can say, if nothing else in the text would be lost.
+pub(super) fn distance(words: &[Piece], at: usize, field: &Field) -> Option<String> {
+    let step = words[at].text.strip_prefix("*/").and_then(number).filter(|step| *step > field.high)?;
+    let finer_is_zero = words[..at].iter().all(|word| matches!(word.text, "*" | "0" | "00"));
+    let coarser_is_any = words[at + 1..].iter().all(|word| matches!(word.text, "*" | "?"));
+    let distance = every::mend(&format!("{step}{}", field.unit?))?;
+    (finer_is_zero && coarser_is_any)
+        .then(|| format!("for such a distance write `{distance}`, which is counted in UTC"))
+}
+
+/// For days that no chosen month has: the last day instead.
+pub(super) fn last_day(words: &[Piece]) -> String {
+    let at = words.len() - 3;
+    let of_workday = words[at].text.contains(['w', 'W']);
+    let (day, mark) = if of_workday { ("last workday", "LW") } else { ("last day", "L") };
+    let texts: Vec<_> =
+        words.iter().enumerate().map(|(index, word)| if index == at { mark } else { word.text }).collect();
+    format!("no chosen month has such a day; for the {day} of a month write `{}`", texts.join(" "))
+}
