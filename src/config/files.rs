@@ -80,6 +80,13 @@ fn read_folder(folder: &Path) -> Vec<Source> {
 
 fn read_file(path: &Path) -> Source {
     let name = path.display().to_string();
+    // A pipe would be waited for without a word, and a device may never end.
+    match fs::metadata(path) {
+        Ok(meta) if !meta.is_file() => {
+            return Source::unreadable(name, "it is not a regular file; `validate -` reads standard input");
+        }
+        _ => {}
+    }
     match File::open(path) {
         Ok(file) => Source::from_reader(name, file),
         Err(error) => Source::unreadable(name, error.to_string()),

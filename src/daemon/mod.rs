@@ -54,6 +54,12 @@ use tokio::task::JoinSet;
 const INBOX: usize = 1024;
 /// Threads for processes and output.
 const JOB_THREADS: usize = 2;
+/// Descriptors of a daemon that runs nothing.
+const DESCRIPTORS_BASE: u64 = 256;
+/// Descriptors of one run: its two pipes, on both sides while it is started, and the look at its end.
+const DESCRIPTORS_PER_RUN: u64 = 8;
+/// And of one without limit of runs.
+const DESCRIPTORS_MOST: u64 = 65_536;
 /// How long the end waits for what jobs left behind.
 const LEFTOVERS: Duration = Duration::from_secs(1);
 
@@ -116,6 +122,7 @@ impl Daemon {
         let clock = Arc::clone(&settings.clock);
         let daemon = Self { settings };
         daemon.introduce();
+        daemon.raise_descriptor_limit();
         let ended = daemon.supervise().unwrap_or_else(|error| {
             events::daemon_failed(&error.to_string());
             Ended::Failed
@@ -136,6 +143,25 @@ impl Daemon {
         events::table_loaded(TableLoaded { revision, zone_data, jobs: table.jobs.len(), file: files });
         for problem in &loaded.warnings {
             events::table_warning(problem.code, &problem.path, &problem.message);
+        }
+    }
+
+    /// Makes room for the descriptors of as many runs as there are places: the usual soft limit of 1024 is that of
+    /// programs that use `select`, and each run needs a handful. What the hard limit does not allow is said.
+    fn raise_descriptor_limit(&self) {
+        use nix::sys::resource::Resource;
+        use nix::sys::resource::getrlimit;
+        use nix::sys::resource::setrlimit;
+        let places = u64::from(self.settings.loaded.table.scheduler.max_concurrent_runs);
+        let wanted = if places == 0 { DESCRIPTORS_MOST } else { DESCRIPTORS_BASE + places * DESCRIPTORS_PER_RUN };
+        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+        let limit = wanted.min(hard);
+        if soft < limit && setrlimit(Resource::RLIMIT_NOFILE, limit, hard).is_err() {
+            return events::setting_warning("nofile", "the limit of open files could not be raised");
+        }
+        if places > 0 && soft.max(limit) < wanted {
+            let detail = format!("`maxConcurrentRuns: {places}` may need {wanted} open files, and {hard} are allowed");
+            events::setting_warning("nofile", &detail);
         }
     }
 

@@ -61,6 +61,8 @@ impl Reporter {
                 let since = DateTime::from_timestamp_millis(since).unwrap_or_default();
                 if again { events::job_forgotten(&job, since) } else { events::job_registered(&job, since) }
             }
+            Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
+            Notice::JobAhead { job, through } => events::job_ahead(&job, through),
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
             Notice::ClockJumped { by_ms } => events::clock_jumped(by_ms),
             Notice::TickLate { late_ms } => events::tick_late(length(late_ms)),

@@ -140,7 +140,14 @@ impl Launcher {
         });
         match spawned.await.expect("nothing in a spawn panics, and nobody cancels it") {
             Ok(running) => Ok((running, lines)),
-            Err(error) => Err(Refusal { too_late: matches!(error, SpawnError::TooLate), error: chain(&error) }),
+            Err(error) => {
+                let shortage = error.is_shortage();
+                if shortage {
+                    events::run_deferred(&report::fields_of(order), &chain(&error));
+                    tokio::time::sleep(UNGUARDED_WAIT).await;
+                }
+                Err(Refusal { too_late: shortage || matches!(error, SpawnError::TooLate), error: chain(&error) })
+            }
         }
     }
 

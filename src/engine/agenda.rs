@@ -38,6 +38,8 @@ pub struct Job {
     pub spec: Arc<JobSpec>,
     /// See [`JobRecord::since`](crate::job::JobRecord::since), as last registered.
     pub since: Option<i64>,
+    /// It was said that its records lie ahead of the clock.
+    pub ahead: bool,
     /// Whether the store began a new history although it knew the job before.
     pub forgotten: bool,
     /// Whether the store knows it, as far as we were told.
@@ -86,6 +88,7 @@ impl Engine {
             spec,
             since: None,
             forgotten: false,
+            ahead: false,
             registered: false,
             revision: 0,
             decided_through: None,
@@ -173,7 +176,7 @@ impl Engine {
     }
 
     pub(super) fn job_registered(&mut self, now: Now, name: &JobName, answer: Answer) {
-        let Verdict::Registered { fresh } = answer.verdict else { return };
+        let Verdict::Registered { fresh, rescheduled } = answer.verdict else { return };
         let Some(record) = answer.job else { return };
         let Some(job) = self.jobs.get_mut(name) else { return };
         let first = !std::mem::replace(&mut job.registered, true);
@@ -185,6 +188,10 @@ impl Engine {
         if fresh {
             let again = known.is_some();
             self.notice(Notice::JobRegistered { job: name.clone(), since: record.since, again });
+        }
+        if rescheduled {
+            let through = Tick::from_seconds(record.decided_through);
+            self.notice(Notice::JobRescheduled { job: name.clone(), through });
         }
         for run in answer.open {
             self.watch(now, run.key(name), run);

@@ -122,6 +122,20 @@ pub enum Notice {
         /// The store knew the job before: it lost its records.
         again: bool,
     },
+    /// Another schedule of a job was registered by this replica.
+    JobRescheduled {
+        /// The job.
+        job: JobName,
+        /// Ticks of the former schedule up to here that nobody had taken are not run.
+        through: Tick,
+    },
+    /// The records of a job say that ticks of the future are decided.
+    JobAhead {
+        /// The job.
+        job: JobName,
+        /// Up to this one.
+        through: Tick,
+    },
     /// The store answered for the first time, or again after an outage.
     StoreConnected {
         /// How long it could not be reached; `None` at the first time.

@@ -66,6 +66,8 @@ use watches::Watch;
 
 /// A step of the wall clock against the boot clock that is more than reading them takes.
 const CLOCK_STEP_MS: i64 = 1000;
+/// Records of a job that are further ahead of the wall clock than this, in seconds, were made by a wrong clock, or ours is.
+const AHEAD_MOST: i64 = 300;
 /// A loop that wakes later than this says so.
 const LATE_MS: i64 = 1000;
 
@@ -239,7 +241,7 @@ impl Engine {
             }
         }
         for ((topic, step), answer) in asked.topics.into_iter().zip(asked.steps.iter()).zip(answers) {
-            if answer.verdict == (Verdict::Registered { fresh: true })
+            if answer.verdict == (Verdict::Registered { fresh: true, rescheduled: false })
                 && let Some(job) = self.jobs.get_mut(topic.job())
             {
                 job.revision = 0; // a new record: what an older one said is void
@@ -290,6 +292,13 @@ impl Engine {
         if record.revision >= job.revision {
             job.revision = record.revision;
             job.last_success = record.last_success;
+            let through = record.decided_through.max(record.last_begun);
+            let ahead = through > now.wall.timestamp() + AHEAD_MOST;
+            if ahead && !std::mem::replace(&mut job.ahead, true) {
+                let through = Tick::from_seconds(through);
+                self.effects.push(Effect::Notice(Notice::JobAhead { job: name.clone(), through }));
+            }
+            job.ahead = ahead;
             if job.decided_through != Some(record.decided_through) {
                 job.decided_through = Some(record.decided_through);
                 job.settled = job.settled.split_off(&Tick::from_seconds(record.decided_through + 1));

@@ -15,6 +15,7 @@ use crate::job::Claim;
 use crate::job::Decision;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
+use crate::job::Outcome;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::RunState;
@@ -205,7 +206,14 @@ impl Engine {
                     job.registered = false;
                 }
             }
-            Verdict::TooOld => self.skip(run, SkipReason::Late),
+            Verdict::TooOld => {
+                let schedule = &due.spec.schedule;
+                let other = answer
+                    .job
+                    .as_ref()
+                    .is_some_and(|job| job.schedule != schedule.text() || job.zone != schedule.zone().name());
+                self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
+            }
             Verdict::Forgot => {
                 let forgotten = self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
                 self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
@@ -263,7 +271,13 @@ impl Engine {
         let Some(due) = self.remove_tick(run) else { return };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         let holder = Some(record.owner.clone());
-        self.skipped(facts, SkipReason::ClaimedByOther, holder, None);
+        // A tick that was decided without a run is not said to be run by whoever decided it.
+        let reason = match record.outcome {
+            Some(Outcome::Missed) => SkipReason::Missed,
+            Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
+            _ => SkipReason::ClaimedByOther,
+        };
+        self.skipped(facts, reason, holder, None);
         self.watch(now, run.clone(), record);
     }
 

@@ -70,6 +70,14 @@ pub enum SpawnError {
 }
 
 impl SpawnError {
+    /// Whether the system lacks something now that it may have later, or that another host may have: descriptors,
+    /// processes, memory. Nothing is wrong with the job.
+    pub fn is_shortage(&self) -> bool {
+        use nix::errno::Errno::{EAGAIN, EMFILE, ENFILE, ENOMEM};
+        let Self::Other { source, .. } = self else { return false };
+        [EAGAIN, EMFILE, ENFILE, ENOMEM].iter().any(|errno| source.raw_os_error() == Some(*errno as i32))
+    }
+
     /// Says what an error of the spawn was about: the system has one number for many reasons.
     pub(super) fn diagnose(command: &CommandSpec, source: io::Error) -> Self {
         let program = command.program.argv().first().map_or_else(String::new, ToString::to_string);

@@ -81,6 +81,8 @@ words! {
     SkipReason {
         /// Another replica has the tick. Normal life.
         ClaimedByOther = "claimed_by_other",
+        /// It is recorded already as missed: nobody ran it in time.
+        Missed = "missed",
         /// An earlier run of the job is still going (`concurrencyPolicy: Forbid`).
         Overlap = "overlap",
         /// A later tick of the job has begun already.
@@ -89,6 +91,8 @@ words! {
         Paused = "paused",
         /// The starting deadline had passed on this replica.
         Late = "late",
+        /// Another replica registered another schedule of the job after this tick.
+        Rescheduled = "rescheduled",
         /// A newer tick of the job is run instead, after an outage (`catchUp`).
         CatchUp = "catch_up",
         /// All places of this replica were taken until the starting deadline.

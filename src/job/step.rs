@@ -216,6 +216,8 @@ pub enum Verdict {
     Registered {
         /// Whether the record was made by this step.
         fresh: bool,
+        /// Whether it held another schedule before.
+        rescheduled: bool,
     },
     /// The run is ours, and not begun (again).
     Won,

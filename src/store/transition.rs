@@ -129,7 +129,8 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         keep_ms: 0,
         history: [0; 3],
     });
-    if job.schedule != registration.schedule || job.zone != registration.zone {
+    let rescheduled = job.schedule != registration.schedule || job.zone != registration.zone;
+    if rescheduled {
         // A changed schedule never makes misses of the past.
         job.decided_through = job.decided_through.max(now.div_euclid(1000));
     }
@@ -139,7 +140,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
     job.registered_at = now;
     job.keep_ms = registration.keep_ms;
     job.history = registration.history;
-    Verdict::Registered { fresh }
+    Verdict::Registered { fresh, rescheduled }
 }
 
 fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) -> Verdict {

@@ -80,6 +80,9 @@ fn raise_events_of_the_daemon() {
     table_warning("W301", "jobs[0].schedule", "both day fields are restricted");
     job_registered(&run().run.job, at);
     job_forgotten(&run().run.job, at);
+    job_rescheduled(&run().run.job, Tick::from_seconds(60));
+    job_ahead(&run().run.job, Tick::from_seconds(60));
+    run_deferred(&run(), "too many open files");
     job_retired(&run().run.job);
     let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
     store_connected(StoreConnected { store, latency: second, class, server_version, reach: Some("network") });

@@ -214,6 +214,29 @@ pub fn job_registered(job: &JobName, since: DateTime<Utc>) {
     );
 }
 
+/// The job was registered with another schedule than before.
+pub fn job_rescheduled(job: &JobName, through: Tick) {
+    event!(
+        WARN,
+        "job_rescheduled",
+        "the schedule changed: ticks of the former one up to now that nobody had taken are not run",
+        job = job.as_str(),
+        through = through.to_string()
+    );
+}
+
+/// Records lie ahead of the clock: one of the two is wrong.
+pub fn job_ahead(job: &JobName, through: Tick) {
+    event!(
+        ERROR,
+        "job_ahead",
+        "the store has ticks of the future as decided, so they will not run: a clock is or was wrong; set the clock, and \
+         if it is right now, use another namespace",
+        job = job.as_str(),
+        through = through.to_string()
+    );
+}
+
 /// The store knew this job before, and does not any more.
 pub fn job_forgotten(job: &JobName, since: DateTime<Utc>) {
     event!(
@@ -369,6 +392,18 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
                 age_seconds
             );
         }
+        SkipReason::Rescheduled => {
+            run_event!(
+                WARN,
+                "run_skipped",
+                run,
+                "another schedule of this job was registered after this tick: the tables of the replicas differ",
+                reason,
+                holder,
+                holder_run_id,
+                age_seconds
+            );
+        }
         SkipReason::StoreForgot => {
             run_event!(
                 WARN,
@@ -406,6 +441,11 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
             );
         }
     }
+}
+
+/// The system lacked something for a process that another replica, or this one later, may have: it is given back.
+pub fn run_deferred(run: &RunFields, error: &str) {
+    run_event!(ERROR, "run_deferred", run, "no process could be made for this run: it is given back", error);
 }
 
 /// Nobody started the run before its deadline. Said once per fleet, by the replica that recorded it.

@@ -383,7 +383,7 @@ async fn a_flushed_store_refuses_the_ticks_that_it_may_have_forgotten() {
     assert_eq!(verdict(&store, steps.claim("web-2")).await, Verdict::Unregistered);
     let mut again = registration(&job());
     again.skew_tolerance_ms = 2_000;
-    assert_eq!(verdict(&store, Step::Register(again)).await, Verdict::Registered { fresh: true });
+    assert_eq!(verdict(&store, Step::Register(again)).await, Verdict::Registered { fresh: true, rescheduled: false });
     assert_eq!(verdict(&store, steps.claim("web-2")).await, Verdict::Forgot);
 }
 

@@ -5,7 +5,10 @@ use super::*;
 
 /// Registered by a store that has all decided through so many seconds after the tick.
 fn registered(bench: &mut Bench, decided: i64) -> Vec<Effect> {
-    bench.reply(vec![Answer { job: Some(job_record(TICK + decided)), ..answer(Verdict::Registered { fresh: false }) }])
+    bench.reply(vec![Answer {
+        job: Some(job_record(TICK + decided)),
+        ..answer(Verdict::Registered { fresh: false, rescheduled: false })
+    }])
 }
 
 /// The ticks that are asked for, in seconds after the tick, oldest first, with why.
@@ -105,7 +108,7 @@ fn the_next_tick_follows_the_last_and_not_the_clock() {
 #[test]
 fn a_new_history_is_said() {
     let mut bench = Bench::start(&[job("a")], 10, -60);
-    let effects = bench.reply(vec![answer(Verdict::Registered { fresh: true })]);
+    let effects = bench.reply(vec![answer(Verdict::Registered { fresh: true, rescheduled: false })]);
     assert_eq!(
         notices(&effects),
         [Notice::StoreConnected { outage: None }, Notice::JobRegistered { job: name("a"), since: 0, again: false }]
@@ -118,7 +121,8 @@ fn a_history_that_begins_again_is_a_store_that_forgot() {
     let mut bench = Bench::claiming(job("a"));
     bench.reply(vec![Answer { job: None, ..answer(Verdict::Unregistered) }]);
     let record = JobRecord { since: 5_000, revision: 1, ..job_record(TICK + 5) };
-    let effects = bench.reply(vec![Answer { job: Some(record), ..answer(Verdict::Registered { fresh: true }) }]);
+    let effects = bench
+        .reply(vec![Answer { job: Some(record), ..answer(Verdict::Registered { fresh: true, rescheduled: false }) }]);
     assert_eq!(notices(&effects), [Notice::JobRegistered { job: name("a"), since: 5_000, again: true }]);
     assert_eq!(notices(&bench.reply(vec![answer(Verdict::Forgot)])), [skipped(&run(), SkipReason::StoreForgot)]);
 }

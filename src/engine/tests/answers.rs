@@ -86,7 +86,7 @@ pub fn read(record: RunRecord) -> Answer {
 /// What a store says to whom it likes.
 pub fn yes(step: &Step) -> Answer {
     match step {
-        Step::Register(_) => answer(Verdict::Registered { fresh: false }),
+        Step::Register(_) => answer(Verdict::Registered { fresh: false, rescheduled: false }),
         Step::Claim(claim) if claim.take => {
             let start = claim.takeover.as_ref().map_or(0, |seen| seen.start);
             with(Verdict::Won, mine(&claim.run, (RunState::Claimed, start, 1)))

@@ -17,7 +17,7 @@ fn settle(seconds: i64, previous: i64, reason: MissedReason) -> Step {
 fn audit(spec: JobSpec, (starts, decided): (i64, i64)) -> Bench {
     let mut bench = Bench::start(&[spec], 10, starts);
     let job = Some(job_record(TICK + decided));
-    bench.reply(vec![Answer { job, ..answer(Verdict::Registered { fresh: false }) }]);
+    bench.reply(vec![Answer { job, ..answer(Verdict::Registered { fresh: false, rescheduled: false }) }]);
     bench
 }
 

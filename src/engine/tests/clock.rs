@@ -34,7 +34,7 @@ fn a_step_is_said_and_a_drift_is_not() {
 fn auditing() -> Bench {
     let mut bench = Bench::start(&[job("a")], 10, 10_000);
     let job = Some(job_record(TICK + 3_600));
-    bench.reply(vec![Answer { job, ..answer(Verdict::Registered { fresh: false }) }]);
+    bench.reply(vec![Answer { job, ..answer(Verdict::Registered { fresh: false, rescheduled: false }) }]);
     bench.until(10_001_000);
     bench
 }

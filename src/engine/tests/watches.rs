@@ -189,7 +189,11 @@ fn a_takeover_waits_for_a_place() {
 fn open_runs_are_learned_when_the_job_is_registered() {
     let mut bench = Bench::start(&[job("a")], 10, 10);
     let open = vec![record(&run(), BEGUN)];
-    bench.reply(vec![Answer { open, job: Some(job_record(TICK)), ..answer(Verdict::Registered { fresh: false }) }]);
+    bench.reply(vec![Answer {
+        open,
+        job: Some(job_record(TICK)),
+        ..answer(Verdict::Registered { fresh: false, rescheduled: false })
+    }]);
     let effects = bench.until_with(25_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
     assert_eq!(asked(&effects).last(), Some(&settle(Decision::Lost, BEGUN)));
 }

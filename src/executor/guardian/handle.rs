@@ -145,7 +145,7 @@ impl Handle {
 impl Inner {
     /// Says it, or replaces the guardian and says everything. The list is changed before this is called.
     fn tell(&mut self, program: &Path, message: &Message) -> io::Result<()> {
-        if self.link.as_ref().is_some_and(|link| link.tell(message).is_ok()) {
+        if self.link.as_ref().is_some_and(|link| link.tell_patiently(message).is_ok()) {
             return Ok(());
         }
         // The old one is ended first: two of them would not agree about what was extended.

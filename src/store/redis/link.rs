@@ -46,6 +46,8 @@ pub(super) struct Failure {
     pub detail: String,
     /// Whether the connection is not to be used again.
     drops: bool,
+    /// A connection that had been of use before was found closed.
+    closed: bool,
     /// Whether the server did not know a script: nothing was applied by that command.
     unknown_script: bool,
 }
@@ -55,7 +57,7 @@ impl Failure {
     pub fn newer_format(job: &str, format: u32) -> Self {
         let detail =
             format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
-        Self { kind: ErrorKind::Misconfigured, detail, drops: false, unknown_script: false }
+        Self { kind: ErrorKind::Misconfigured, detail, drops: false, closed: false, unknown_script: false }
     }
 }
 
@@ -76,7 +78,13 @@ impl Link {
     /// Sends commands in one round trip; all replies, or the first error among them. Scripts that the server lost are
     /// loaded and everything is sent again: that is safe because all that we send is idempotent.
     pub async fn query(&self, operation: &'static str, pipeline: &Pipeline) -> Result<Vec<Value>, Error> {
-        let failure = match self.attempt(pipeline).await {
+        let mut tried = self.attempt(pipeline).await;
+        // Servers and balancers close connections that were idle, which shows at the next use. That is no outage; and
+        // what was sent may be sent again, since all of it is idempotent.
+        if tried.as_ref().is_err_and(|failure| failure.closed) {
+            tried = self.attempt(pipeline).await;
+        }
+        let failure = match tried {
             Ok(replies) => return Ok(replies),
             Err(failure) => failure,
         };
@@ -88,11 +96,12 @@ impl Link {
     }
 
     async fn attempt(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Failure> {
-        let (mut connection, generation) = self.connection().await?;
-        let outcome = send(&mut connection, pipeline).await;
-        if let Err(failure) = &outcome
+        let (mut connection, generation, is_new) = self.connection().await?;
+        let mut outcome = send(&mut connection, pipeline).await;
+        if let Err(failure) = &mut outcome
             && failure.drops
         {
+            failure.closed &= !is_new;
             let mut state = self.state.lock().await;
             if state.generation == generation {
                 state.connection = None;
@@ -101,23 +110,23 @@ impl Link {
         outcome
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64), Failure> {
+    async fn connection(&self) -> Result<(MultiplexedConnection, u64, bool), Failure> {
         let failures = self.failures.load(Ordering::Acquire);
         let mut state = self.state.lock().await;
         if let Some(connection) = &state.connection {
-            return Ok((connection.clone(), state.generation));
+            return Ok((connection.clone(), state.generation, false));
         }
         if self.failures.load(Ordering::Acquire) != failures
             && let Some((kind, detail)) = state.failure.clone()
         {
-            return Err(Failure { kind, detail, drops: false, unknown_script: false });
+            return Err(Failure { kind, detail, drops: false, closed: false, unknown_script: false });
         }
         match self.connect().await {
             Ok(connection) => {
                 state.generation += 1;
                 state.failure = None;
                 state.connection = Some(connection.clone());
-                Ok((connection, state.generation))
+                Ok((connection, state.generation, true))
             }
             Err(failure) => {
                 state.failure = Some((failure.kind, failure.detail.clone()));
@@ -141,7 +150,7 @@ impl Link {
             }
             Ok(connection)
         };
-        let failed = |kind, detail| Failure { kind, detail, drops: true, unknown_script: false };
+        let failed = |kind, detail| Failure { kind, detail, drops: true, closed: false, unknown_script: false };
         match timeout(CONNECT_WITHIN, connecting).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
@@ -197,7 +206,7 @@ fn classify(error: &RedisError) -> Failure {
         Some(code) => format!("{code} {}", error.detail().unwrap_or_default()),
         None => error.to_string(),
     };
-    let failure = |kind, detail: String, drops| Failure { kind, detail, drops, unknown_script: false };
+    let failure = |kind, detail: String, drops| Failure { kind, detail, drops, closed: false, unknown_script: false };
     let denied = "the server refuses us: write `redis://user:password@host` with an account that may read, write and \
                   run scripts on `onecron:*`";
     match error.code() {
@@ -237,6 +246,6 @@ fn classify(error: &RedisError) -> Failure {
             let seconds = ANSWER_WITHIN.as_secs();
             failure(ErrorKind::MaybeApplied, format!("the server did not answer within {seconds} s"), true)
         }
-        None => failure(ErrorKind::MaybeApplied, text, true),
+        None => Failure { closed: true, ..failure(ErrorKind::MaybeApplied, text, true) },
     }
 }

@@ -146,7 +146,13 @@ fn shown(info: &redis::ConnectionInfo) -> String {
         ConnectionAddr::Tcp(host, port) => (host.clone(), port.to_string()),
         other => (other.to_string(), String::new()),
     };
-    let user = info.redis_settings().username().map_or_else(String::new, |user| format!("{user}@"));
+    // A user without a password is most often a password that was written without its colon.
+    let settings = info.redis_settings();
+    let user = match (settings.username(), settings.password()) {
+        (Some(user), Some(_)) => format!("{user}@"),
+        (Some(_), None) => "***@".to_owned(),
+        (None, _) => String::new(),
+    };
     let db = info.redis_settings().db();
     let path = if db == 0 { String::new() } else { format!("/{db}") };
     format!("redis://{user}{host}:{port}{path}")

@@ -175,7 +175,7 @@ fn text(value: &Value) -> Result<&str, BadReply> {
 fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
     let bad = || BadReply::Form(format!("verdict {word:?} with {detail:?}"));
     Ok(match word {
-        "registered" => Verdict::Registered { fresh: detail == "1" },
+        "registered" => Verdict::Registered { fresh: detail == "1", rescheduled: other == "1" },
         "won" => Verdict::Won,
         "held" => Verdict::Held,
         "done" => Verdict::Done,

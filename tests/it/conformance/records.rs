@@ -98,7 +98,7 @@ pub async fn a_registration_is_fresh_once_and_follows_the_definition(scene: Scen
         registration.skew_tolerance_ms = 60_000;
     });
     let answer = answer.await;
-    assert_eq!(answer.verdict, Verdict::Registered { fresh: false });
+    assert_eq!(answer.verdict, Verdict::Registered { fresh: false, rescheduled: false });
     let job = answer.job.unwrap();
     assert_eq!((job.spec_hash.as_str(), job.keep_ms, job.history), ("def", 77, [5, 6, 7]));
     assert_eq!((job.since, job.decided_through), (first.since, first.decided_through), "its memory goes on");
@@ -179,7 +179,7 @@ pub async fn odd_and_long_texts_come_back_as_they_went(scene: Scene) {
     scene.register_with(|r| (r.schedule, r.zone, r.spec_hash) = (odd.into(), odd.into(), odd.into())).await;
     assert_eq!(scene.look(1).await.job.unwrap().schedule, odd);
     let soon = Registration { schedule: odd.into(), zone: odd.into(), ..registration(&scene.job) };
-    assert_eq!(scene.verdict(Step::Register(soon)).await, Verdict::Registered { fresh: false });
+    assert_eq!(scene.verdict(Step::Register(soon)).await, Verdict::Registered { fresh: false, rescheduled: false });
 
     let job = JobName::new("odd").unwrap();
     scene.step(Step::Register(registration(&job))).await;
@@ -221,7 +221,10 @@ pub async fn namespaces_do_not_see_one_another(scene: Scene) {
     let register = Step::Register(registration(&scene.job));
     let answers = other.apply(&[claim.clone(), register, claim]).await.unwrap();
     let verdicts: Vec<Verdict> = answers.iter().map(|answer| answer.verdict).collect();
-    assert_eq!(verdicts, [Verdict::Unregistered, Verdict::Registered { fresh: true }, Verdict::Won]);
+    assert_eq!(
+        verdicts,
+        [Verdict::Unregistered, Verdict::Registered { fresh: true, rescheduled: false }, Verdict::Won]
+    );
     assert_eq!(scene.record(1).await.owner, replica("web-1"));
     assert_eq!(other.retire(Duration::ZERO).await.unwrap(), []);
     assert_eq!(scene.store.jobs().await.unwrap().len(), 1);
@@ -256,7 +259,7 @@ pub async fn only_idle_jobs_retire_and_then_as_a_whole(scene: Scene) {
     assert_eq!(scene.look(1).await.verdict, Verdict::Unregistered);
     assert_eq!(scene.store.history(&scene.job, 10).await.unwrap(), []);
     let answer = scene.register_with(|registration| registration.skew_tolerance_ms = 2000).await;
-    assert_eq!(answer.verdict, Verdict::Registered { fresh: true });
+    assert_eq!(answer.verdict, Verdict::Registered { fresh: true, rescheduled: false });
     assert_eq!(scene.look(1).await.run, None, "nothing is left of its runs");
     assert_eq!(scene.claim(1, "web-1").await, Verdict::Forgot, "and none of them can run again");
     assert_eq!(scene.store.jobs().await.unwrap().len(), 1);

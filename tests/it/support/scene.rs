@@ -62,7 +62,7 @@ impl Scene {
         let base = (store.server_time().await.unwrap().timestamp() - 7200) / 60 * 60;
         let scene = Self { bench, store, job: JobName::new("nightly-sales").unwrap(), base };
         let verdict = scene.verdict(Step::Register(registration(&scene.job))).await;
-        assert_eq!(verdict, Verdict::Registered { fresh: true });
+        assert_eq!(verdict, Verdict::Registered { fresh: true, rescheduled: false });
         scene
     }
 

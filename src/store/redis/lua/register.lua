@@ -1,6 +1,7 @@
 -- schedule, zone, spec_hash, skew_tolerance_ms, keep_ms, history_ticks, history_successful, history_failed
 local schedule, zone = ARGV[3], ARGV[4]
 local fresh = not job
+local rescheduled = job and (job.is.schedule ~= schedule or job.is.zone ~= zone)
 
 if fresh then
   job = new_record(KEYS[1], JOB_FIELDS)
@@ -12,7 +13,7 @@ if fresh then
   set(job, 'decided_through', int(math.floor(since / 1000)))
   set(job, 'last_begun', '0')
   set(job, 'failures', '0')
-elseif job.is.schedule ~= schedule or job.is.zone ~= zone then
+elseif rescheduled then
   -- A changed schedule never makes misses of the past.
   set(job, 'decided_through', int(math.max(num(job.is.decided_through), math.floor(now / 1000))))
 end
@@ -25,4 +26,4 @@ set(job, 'keep_ms', ARGV[7])
 set(job, 'history_ticks', ARGV[8])
 set(job, 'history_successful', ARGV[9])
 set(job, 'history_failed', ARGV[10])
-return answer('registered', fresh and '1' or '0')
+return answer('registered', fresh and '1' or '0', rescheduled and '1' or '0')
