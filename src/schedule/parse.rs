@@ -43,7 +43,7 @@ pub(super) enum Expression {
 /// Reads `text`; `salt` is the job's name, for `H`.
 pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError> {
     let whole = clean(text)?;
-    if let Some(error) = advice::quoted(whole) {
+    if let Some(error) = advice::quoted(whole).or_else(|| advice::comment(whole)) {
         return Err(error);
     }
     if whole.text.starts_with('@') {
@@ -139,7 +139,13 @@ fn named(whole: Piece) -> Result<Expression, ScheduleError> {
         if let Some(error) = advice::zone(&[rest]) {
             return Err(error);
         }
-        return Err(rest.wrong(format!("`{}` stands after `{}`", rest.text, name.text), "remove it"));
+        let rest_words = rest.words();
+        let time = rest_words.iter().map(|word| word.text).collect::<Vec<_>>();
+        let hint = match advice::time_of_day(&time).filter(|_| meaning == &"0 0 * * *") {
+            Some(daily) => format!("write `{daily}`"),
+            None => "remove it; a command belongs into `command`".into(),
+        };
+        return Err(rest.wrong(format!("`{}` stands after `{}`", rest.text, name.text), hint));
     }
     fields(&Piece { text: meaning, column: 0 }.words(), "").map(Expression::Fields)
 }

@@ -130,7 +130,14 @@ const REFUSED_HABITS: &[Row] = &[
     ),
     ("0 2 * * * UTC", "UTC", "a zone stands inside", "`timeZone: UTC`"),
     ("@daily Europe/Berlin", "Europe/Berlin", "a zone stands inside", "`timeZone: Europe/Berlin`"),
-    ("0 2 * * X/y", "X/y", "no part of a schedule", ""),
+    ("0 2 * * X/y", "X", "day-of-week `X` is not a number", ""),
+    ("0 2 * * */bin", "bin", "not a step", "from 1 to 7"),
+    ("0 0 2 * * */bin", "bin", "not a step", "from 1 to 7"),
+    ("0 2 * * * # each night", " # each night", "a comment", "remove it"),
+    ("@daily # each night", " # each night", "a comment", "remove it"),
+    ("@daily /bin/x", "/bin/x", "stands after `@daily`", "a command belongs into `command`"),
+    ("@daily at 02:30", "at 02:30", "stands after `@daily`", "write `30 2 * * *`"),
+    ("@hourly 02:30", "02:30", "stands after `@hourly`", "remove it"),
     ("0 2 x/y * *", "x", "day-of-month `x` is not a number", "from 1 to 31"),
     // Quotes.
     ("\"0 2 * * *\"", "\"0 2 * * *\"", "quoted twice", "remove the inner quotes: write `0 2 * * *`"),
@@ -201,6 +208,7 @@ const REFUSED_HABITS: &[Row] = &[
     ("02:30", "02:30", "too few", "write `30 2 * * *`"),
     ("02:30:15", "02:30:15", "too few", "write `15 30 2 * * *`"),
     ("every day at 02:30", "every day at 02:30", "too few", "write `30 2 * * *`"),
+    ("every monday at 9:00", "every monday at 9:00", "too few", "five fields"),
     ("25:00", "25:00", "too few", "five fields"),
     ("02:30 2 * * *", "02:30", "not a number", "two fields"),
     // Names.
