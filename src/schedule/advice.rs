@@ -31,16 +31,17 @@ const FULL_NAMES: [&str; 19] = [
     "DECEMBER",
 ];
 
-/// `"0 2 * * *"` with the quotes as part of the text.
-pub(super) fn quoted(whole: Piece) -> Option<ScheduleError> {
+/// `"0 2 * * *"` with the quotes as part of the text. `is_schedule` is asked about the text without them.
+pub(super) fn quoted(whole: Piece, is_schedule: impl Fn(&str) -> bool) -> Option<ScheduleError> {
     let is_quote = |c: char| matches!(c, '"' | '\'' | '`');
-    let inner = whole.text.trim_matches(is_quote).trim();
+    let inner = whole.text.trim_matches(|c: char| is_quote(c) || c.is_ascii_whitespace());
     if inner.len() == whole.text.len() || inner.is_empty() {
         return None;
     }
     let both = whole.text.starts_with(is_quote) && whole.text.ends_with(is_quote);
     let message = if both { "the schedule is quoted twice" } else { "a quote stands inside the schedule" };
-    Some(whole.wrong(message, format!("remove the inner quotes: write `{inner}`")))
+    let write = if is_schedule(inner) { format!(": write `{inner}`") } else { String::new() };
+    Some(whole.wrong(message, format!("remove the inner quotes{write}")))
 }
 
 /// `1-5, 7`: a blank where a list goes on. `is_schedule` says whether the text without it would be one.

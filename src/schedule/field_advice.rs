@@ -134,7 +134,7 @@ impl Field {
             format!("`{name}` belongs in the day-of-week field, which is the last")
         } else if text.contains('~') {
             let half = high / 2;
-            format!("for a spread that all replicas agree on, write `H({low}-{half})`")
+            format!("a spread that all replicas agree on is `H({low}-{half})`")
         } else if text.contains(':') {
             "minute and hour are two fields: 02:30 is `30 2`".to_owned()
         } else if let Some(name) = self.names.first() {

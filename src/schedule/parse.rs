@@ -43,7 +43,9 @@ pub(super) enum Expression {
 /// Reads `text`; `salt` is the job's name, for `H`.
 pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError> {
     let whole = clean(text)?;
-    if let Some(error) = advice::quoted(whole).or_else(|| advice::comment(whole)) {
+    // Asked about a text without quotes at its ends, so this goes one level deep.
+    let is_accepted = |text: &str| parse(text, salt).is_ok();
+    if let Some(error) = advice::quoted(whole, is_accepted).or_else(|| advice::comment(whole)) {
         return Err(error);
     }
     if whole.text.starts_with('@') {

@@ -142,6 +142,8 @@ const REFUSED_HABITS: &[Row] = &[
     // Quotes.
     ("\"0 2 * * *\"", "\"0 2 * * *\"", "quoted twice", "remove the inner quotes: write `0 2 * * *`"),
     ("'@daily'", "'@daily'", "quoted twice", "write `@daily`"),
+    ("'0 99 * * *'", "'0 99 * * *'", "quoted twice", "remove the inner quotes"),
+    ("0 2 * * *\"", "0 2 * * *\"", "a quote stands inside", "write `0 2 * * *`"),
     // Behind a star.
     ("*; * * * *", "*;", "not a range", "write `*`"),
     ("*0 * * * *", "*0", "not a range", "write `*`"),
@@ -223,7 +225,7 @@ const REFUSED_HABITS: &[Row] = &[
     ("0 0 * * Friday-Monday", "Friday-Monday", "three letters", "write `FRI-SAT,SUN-MON`"),
     ("0 0 * * thurs-7", "thurs-7", "three letters", "write `THU-7`"),
     ("0 0 * ma *", "ma", "not a number or name", "a name as `JAN`"),
-    ("0 0 * ~ *", "~", "not a number or name", "write `H(1-6)`"),
+    ("0 0 * ~ *", "~", "not a number or name", "is `H(1-6)`"),
 ];
 
 fn rows() -> impl Iterator<Item = Row> {
