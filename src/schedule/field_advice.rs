@@ -70,11 +70,12 @@ impl Field {
         let rest = base.text.trim_start_matches(['*', '?']);
         let in_field = number(rest).filter(|value| (self.low.max(1)..=self.high).contains(value));
         let hint = match (in_field, around) {
+            (_, Around::Hash) => format!("write `{}-{}`", self.low, self.high),
             _ if rest.is_empty() => "one is enough: write `*`".to_owned(),
             (Some(_), Around::Nothing) => format!("write `*/{rest}` for a step or write `{rest}`"),
             _ => "write `*`".to_owned(),
         };
-        base.wrong(format!("{} `{}` is not a range", self.name, base.text), hint)
+        base.wrong(format!("{} `{}` is not a range", self.title(), base.text), hint)
     }
 
     fn spelled<'a>(&self, end: Piece<'a>) -> Option<(&'a str, u32)> {
@@ -144,7 +145,7 @@ impl Field {
         };
         let message = match text {
             "" => format!("a number is missing in the {} field", self.title()),
-            _ if self.names.is_empty() => format!("{} `{text}` is not a number", self.name),
+            _ if self.names.is_empty() => format!("{} `{text}` is not a number", self.title()),
             _ => format!("{} `{text}` is not a number or name", self.name),
         };
         piece.wrong(message, hint)

@@ -156,7 +156,8 @@ fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
     let with_seconds = words.len() == 6;
     let read = |at: usize, field: &Field| {
         field.parse(words[at], salt).map_err(|mut error| {
-            let is_step = error.message.starts_with("step ") && error.length < words[at].text.len();
+            // If the whole word is underlined, `*/60`, the field itself has a better answer.
+            let is_step = error.length < words[at].text.len();
             error.hint = advice::distance(words, at, field).filter(|_| is_step).or(error.hint);
             error
         })
@@ -166,8 +167,8 @@ fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
     let (minute, hour) = (read(first, &MINUTE)?, read(first + 1, &HOUR)?);
     let (of_month, month) = (read(first + 2, &DAY_OF_MONTH)?, read(first + 3, &MONTH)?);
     let of_week = read(first + 4, &DAY_OF_WEEK).map_err(|mut error| {
-        if with_seconds {
-            let hint = error.hint.unwrap_or_default();
+        let hint = error.hint.clone().unwrap_or_default();
+        if with_seconds && !hint.contains("write `") {
             error.hint = Some(format!("{hint} (of six fields the first is seconds and the last is day-of-week)"));
         }
         error

@@ -109,6 +109,10 @@ const REFUSED_HABITS: &[Row] = &[
     ("0 0 1 11-2/3 *", "11-2/3", "runs backwards", "write `11,2`"),
     ("0 H(07-5) * * *", "H(07-5)", "runs backwards", "choose one side: write `H(7-23)` or write `H(0-5)`"),
     ("0 0 * * H(5-0)/2", "H(5-0)", "runs backwards", "choose one side: write `H(5-6)` or write `H(0-0)`"),
+    ("10-4 0 2 * * *", "10-4", "seconds range `10-4` runs backwards", "write `10-59,0-4`"),
+    ("0 H(0 -7) * * *", "H(0", "not a form of `H`", "one range, without blanks"),
+    ("0 H(*-7) * * *", "*-7", "not a range", "write `0-23`"),
+    ("x 0 2 * * *", "x", "seconds `x` is not a number", "from 0 to 59"),
     // A crontab's line.
     ("0 2 * * * /usr/bin/backup", "/usr/bin/backup", "no part of a schedule", "put the command into `command`"),
     ("0 2 * * * ./backup.sh", "./backup.sh", "no part of a schedule", "put the command into `command`"),
@@ -193,6 +197,7 @@ const REFUSED_HABITS: &[Row] = &[
     ("0 0 L/2 * *", "L/2", "not a day", "write `L`"),
     ("0 0 WL * *", "WL", "not a day", "write `LW`"),
     ("0 0 15W/2 * *", "15W/2", "not a day", "write `15W`"),
+    ("0 0 L1-3 * *", "L1-3", "not a day", "there are `L`, `L-3`, `LW` and `15W`"),
     ("0 0 W15 * *", "W15", "not a day", "write `15W`"),
     ("0 0 L99 * *", "L99", "not a day", "there are `L`, `L-3`, `LW` and `15W`"),
     ("0 0 * * L5", "L5", "not a day", "write `5L`"),
