@@ -31,16 +31,17 @@ const FULL_NAMES: [&str; 19] = [
     "DECEMBER",
 ];
 
-/// `"0 2 * * *"` with the quotes as part of the text.
-pub(super) fn quoted(whole: Piece) -> Option<ScheduleError> {
+/// `"0 2 * * *"` with the quotes as part of the text. `is_schedule` is asked about the text without them.
+pub(super) fn quoted(whole: Piece, is_schedule: impl Fn(&str) -> bool) -> Option<ScheduleError> {
     let is_quote = |c: char| matches!(c, '"' | '\'' | '`');
-    let inner = whole.text.trim_matches(is_quote).trim();
+    let inner = whole.text.trim_matches(|c: char| is_quote(c) || c.is_ascii_whitespace());
     if inner.len() == whole.text.len() || inner.is_empty() {
         return None;
     }
     let both = whole.text.starts_with(is_quote) && whole.text.ends_with(is_quote);
     let message = if both { "the schedule is quoted twice" } else { "a quote stands inside the schedule" };
-    Some(whole.wrong(message, format!("remove the inner quotes: write `{inner}`")))
+    let write = if is_schedule(inner) { format!(": write `{inner}`") } else { String::new() };
+    Some(whole.wrong(message, format!("remove the inner quotes{write}")))
 }
 
 /// `1-5, 7`: a blank where a list goes on. `is_schedule` says whether the text without it would be one.
@@ -71,6 +72,13 @@ pub(super) fn blank_in_list(whole: Piece, is_schedule: impl Fn(&str) -> bool) ->
     Some(gap.wrong("a blank stands inside a list, and blanks separate fields", hint))
 }
 
+/// `0 2 * * * # nightly`.
+pub(super) fn comment(whole: Piece) -> Option<ScheduleError> {
+    let at = whole.text.find(" #").or_else(|| whole.text.find("\t#"))?;
+    let comment = whole.part(at, whole.text.len());
+    Some(comment.wrong("a comment stands inside the schedule", "remove it; a job has `description` for such words"))
+}
+
 /// `Europe/Berlin` in front of the fields or behind them, or nearly so.
 pub(super) fn zone(words: &[Piece]) -> Option<ScheduleError> {
     let ends = [*words.first()?, *words.last()?];
@@ -93,11 +101,11 @@ fn zone_meant(text: &str) -> Option<String> {
 /// `0 2 * * * /usr/bin/backup`, as in a crontab.
 pub(super) fn command(whole: Piece, words: &[Piece]) -> Option<ScheduleError> {
     let is_path = |word: &Piece| {
-        let after_slash = word.text.split_once('/').map_or("", |(_, rest)| rest);
+        let (base, rest) = word.text.split_once('/').unwrap_or_default();
         word.text.starts_with(['/', '.', '~', '$']) && word.text.len() > 1
-            || after_slash.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !is_made_of_names(base) && rest.starts_with(|c: char| c.is_ascii_alphabetic())
     };
-    let is_command = |word: &Piece| is_path(word) || !is_made_of_names(word.text);
+    let is_command = |word: &Piece| is_path(word) || !word.text.starts_with(['*', '?']) && !is_made_of_names(word.text);
     let at = match words.len() {
         0..=4 => return None,
         5 => Some(4).filter(|at| is_path(&words[*at])),
@@ -139,13 +147,14 @@ pub(super) fn meant_in_words(words: &[Piece]) -> Option<String> {
         return Some(daily);
     }
     match text.as_slice() {
-        ["every", rest @ ..] => Some(every::mend(&rest.join(" ")).unwrap_or_else(|| "@every 5m".into())),
+        ["every"] => Some("@every 5m".into()),
+        ["every", rest @ ..] => every::mend(&rest.join(" ")),
         _ => every::mend(&text.join(" ")).filter(|_| text.concat().contains(|c: char| c.is_ascii_alphabetic())),
     }
 }
 
 /// `02:30`, `every day at 02:30`, `02:30 * * *`.
-fn time_of_day(words: &[&str]) -> Option<String> {
+pub(super) fn time_of_day(words: &[&str]) -> Option<String> {
     let (times, others): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.contains(':'));
     let [time] = times.as_slice() else { return None };
     if !others.iter().all(|word| matches!(*word, "*" | "every" | "day" | "daily" | "at" | "@")) {

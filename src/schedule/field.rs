@@ -117,7 +117,7 @@ impl Field {
         let span = self.span(base, if step.is_some() { Around::Step } else { Around::Nothing })?;
         let step = step.map(|step| self.step(step, item)).transpose()?.unwrap_or(1);
         if span.first > span.last {
-            let message = format!("{} range `{}` runs backwards", self.name, base.text);
+            let message = format!("{} range `{}` runs backwards", self.title(), base.text);
             return Err(item.wrong(message, format!("write `{}`", self.forwards(span, step, base.text))));
         }
         Ok(Item::Bits(span.every(step)))
@@ -184,8 +184,12 @@ impl Field {
             None if inner.text.is_empty() => Span { first: low, last: high },
             Some(range) if range.contains('-') => self.span(inner.part(1, inner.text.len() - 1), Around::Hash)?,
             _ => {
-                let hint = format!("write `H`, or `H({low}-{high})` for a part of the field");
-                return Err(base.wrong(format!("{} `{}` is not a form of `H`", self.name, base.text), hint));
+                let hint = if inner.text.starts_with('(') && !inner.text.ends_with(')') {
+                    format!("`H(…)` takes one range, without blanks, commas and steps inside: `H({low}-{high})`")
+                } else {
+                    format!("write `H`, or `H({low}-{high})` for a part of the field")
+                };
+                return Err(base.wrong(format!("{} `{}` is not a form of `H`", self.title(), base.text), hint));
             }
         };
         if span.first > span.last {
@@ -194,7 +198,7 @@ impl Field {
             let hint = format!(
                 "the range in `H(…)` cannot run backwards, choose one side: write `H({first}-{high})` or write `H({low}-{last})`"
             );
-            return Err(base.wrong(format!("{} range `{}` runs backwards", self.name, base.text), hint));
+            return Err(base.wrong(format!("{} range `{}` runs backwards", self.title(), base.text), hint));
         }
         Ok(span)
     }

@@ -70,11 +70,12 @@ impl Field {
         let rest = base.text.trim_start_matches(['*', '?']);
         let in_field = number(rest).filter(|value| (self.low.max(1)..=self.high).contains(value));
         let hint = match (in_field, around) {
+            (_, Around::Hash) => format!("write `{}-{}`", self.low, self.high),
             _ if rest.is_empty() => "one is enough: write `*`".to_owned(),
             (Some(_), Around::Nothing) => format!("write `*/{rest}` for a step or write `{rest}`"),
             _ => "write `*`".to_owned(),
         };
-        base.wrong(format!("{} `{}` is not a range", self.name, base.text), hint)
+        base.wrong(format!("{} `{}` is not a range", self.title(), base.text), hint)
     }
 
     fn spelled<'a>(&self, end: Piece<'a>) -> Option<(&'a str, u32)> {
@@ -134,7 +135,7 @@ impl Field {
             format!("`{name}` belongs in the day-of-week field, which is the last")
         } else if text.contains('~') {
             let half = high / 2;
-            format!("for a spread that all replicas agree on, write `H({low}-{half})`")
+            format!("a spread that all replicas agree on is `H({low}-{half})`")
         } else if text.contains(':') {
             "minute and hour are two fields: 02:30 is `30 2`".to_owned()
         } else if let Some(name) = self.names.first() {
@@ -144,7 +145,7 @@ impl Field {
         };
         let message = match text {
             "" => format!("a number is missing in the {} field", self.title()),
-            _ if self.names.is_empty() => format!("{} `{text}` is not a number", self.name),
+            _ if self.names.is_empty() => format!("{} `{text}` is not a number", self.title()),
             _ => format!("{} `{text}` is not a number or name", self.name),
         };
         piece.wrong(message, hint)

@@ -134,7 +134,7 @@ fn nearest_mark(upper: &str) -> Option<String> {
     } else if let Some(day) = head.strip_suffix('W').or(head.strip_prefix('W')).and_then(|day| count(day, 31)) {
         Some(format!("{day}W"))
     } else {
-        head.strip_prefix('L').and_then(|before| count(before, 30)).map(|before| format!("L-{before}"))
+        upper.strip_prefix('L').and_then(|before| count(before, 30)).map(|before| format!("L-{before}"))
     }
 }
 

@@ -43,7 +43,9 @@ pub(super) enum Expression {
 /// Reads `text`; `salt` is the job's name, for `H`.
 pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError> {
     let whole = clean(text)?;
-    if let Some(error) = advice::quoted(whole) {
+    // Asked about a text without quotes at its ends, so this goes one level deep.
+    let is_accepted = |text: &str| parse(text, salt).is_ok();
+    if let Some(error) = advice::quoted(whole, is_accepted).or_else(|| advice::comment(whole)) {
         return Err(error);
     }
     if whole.text.starts_with('@') {
@@ -139,7 +141,13 @@ fn named(whole: Piece) -> Result<Expression, ScheduleError> {
         if let Some(error) = advice::zone(&[rest]) {
             return Err(error);
         }
-        return Err(rest.wrong(format!("`{}` stands after `{}`", rest.text, name.text), "remove it"));
+        let rest_words = rest.words();
+        let time = rest_words.iter().map(|word| word.text).collect::<Vec<_>>();
+        let hint = match advice::time_of_day(&time).filter(|_| meaning == &"0 0 * * *") {
+            Some(daily) => format!("write `{daily}`"),
+            None => "remove it; a command belongs into `command`".into(),
+        };
+        return Err(rest.wrong(format!("`{}` stands after `{}`", rest.text, name.text), hint));
     }
     fields(&Piece { text: meaning, column: 0 }.words(), "").map(Expression::Fields)
 }
@@ -148,7 +156,8 @@ fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
     let with_seconds = words.len() == 6;
     let read = |at: usize, field: &Field| {
         field.parse(words[at], salt).map_err(|mut error| {
-            let is_step = error.message.starts_with("step ") && error.length < words[at].text.len();
+            // If the whole word is underlined, `*/60`, the field itself has a better answer.
+            let is_step = error.length < words[at].text.len();
             error.hint = advice::distance(words, at, field).filter(|_| is_step).or(error.hint);
             error
         })
@@ -158,8 +167,8 @@ fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
     let (minute, hour) = (read(first, &MINUTE)?, read(first + 1, &HOUR)?);
     let (of_month, month) = (read(first + 2, &DAY_OF_MONTH)?, read(first + 3, &MONTH)?);
     let of_week = read(first + 4, &DAY_OF_WEEK).map_err(|mut error| {
-        if with_seconds {
-            let hint = error.hint.unwrap_or_default();
+        let hint = error.hint.clone().unwrap_or_default();
+        if with_seconds && !hint.contains("write `") {
             error.hint = Some(format!("{hint} (of six fields the first is seconds and the last is day-of-week)"));
         }
         error

@@ -109,6 +109,10 @@ const REFUSED_HABITS: &[Row] = &[
     ("0 0 1 11-2/3 *", "11-2/3", "runs backwards", "write `11,2`"),
     ("0 H(07-5) * * *", "H(07-5)", "runs backwards", "choose one side: write `H(7-23)` or write `H(0-5)`"),
     ("0 0 * * H(5-0)/2", "H(5-0)", "runs backwards", "choose one side: write `H(5-6)` or write `H(0-0)`"),
+    ("10-4 0 2 * * *", "10-4", "seconds range `10-4` runs backwards", "write `10-59,0-4`"),
+    ("0 H(0 -7) * * *", "H(0", "not a form of `H`", "one range, without blanks"),
+    ("0 H(*-7) * * *", "*-7", "not a range", "write `0-23`"),
+    ("x 0 2 * * *", "x", "seconds `x` is not a number", "from 0 to 59"),
     // A crontab's line.
     ("0 2 * * * /usr/bin/backup", "/usr/bin/backup", "no part of a schedule", "put the command into `command`"),
     ("0 2 * * * ./backup.sh", "./backup.sh", "no part of a schedule", "put the command into `command`"),
@@ -130,11 +134,20 @@ const REFUSED_HABITS: &[Row] = &[
     ),
     ("0 2 * * * UTC", "UTC", "a zone stands inside", "`timeZone: UTC`"),
     ("@daily Europe/Berlin", "Europe/Berlin", "a zone stands inside", "`timeZone: Europe/Berlin`"),
-    ("0 2 * * X/y", "X/y", "no part of a schedule", ""),
+    ("0 2 * * X/y", "X", "day-of-week `X` is not a number", ""),
+    ("0 2 * * */bin", "bin", "not a step", "from 1 to 7"),
+    ("0 0 2 * * */bin", "bin", "not a step", "from 1 to 7"),
+    ("0 2 * * * # each night", " # each night", "a comment", "remove it"),
+    ("@daily # each night", " # each night", "a comment", "remove it"),
+    ("@daily /bin/x", "/bin/x", "stands after `@daily`", "a command belongs into `command`"),
+    ("@daily at 02:30", "at 02:30", "stands after `@daily`", "write `30 2 * * *`"),
+    ("@hourly 02:30", "02:30", "stands after `@hourly`", "remove it"),
     ("0 2 x/y * *", "x", "day-of-month `x` is not a number", "from 1 to 31"),
     // Quotes.
     ("\"0 2 * * *\"", "\"0 2 * * *\"", "quoted twice", "remove the inner quotes: write `0 2 * * *`"),
     ("'@daily'", "'@daily'", "quoted twice", "write `@daily`"),
+    ("'0 99 * * *'", "'0 99 * * *'", "quoted twice", "remove the inner quotes"),
+    ("0 2 * * *\"", "0 2 * * *\"", "a quote stands inside", "write `0 2 * * *`"),
     // Behind a star.
     ("*; * * * *", "*;", "not a range", "write `*`"),
     ("*0 * * * *", "*0", "not a range", "write `*`"),
@@ -184,6 +197,7 @@ const REFUSED_HABITS: &[Row] = &[
     ("0 0 L/2 * *", "L/2", "not a day", "write `L`"),
     ("0 0 WL * *", "WL", "not a day", "write `LW`"),
     ("0 0 15W/2 * *", "15W/2", "not a day", "write `15W`"),
+    ("0 0 L1-3 * *", "L1-3", "not a day", "there are `L`, `L-3`, `LW` and `15W`"),
     ("0 0 W15 * *", "W15", "not a day", "write `15W`"),
     ("0 0 L99 * *", "L99", "not a day", "there are `L`, `L-3`, `LW` and `15W`"),
     ("0 0 * * L5", "L5", "not a day", "write `5L`"),
@@ -201,6 +215,7 @@ const REFUSED_HABITS: &[Row] = &[
     ("02:30", "02:30", "too few", "write `30 2 * * *`"),
     ("02:30:15", "02:30:15", "too few", "write `15 30 2 * * *`"),
     ("every day at 02:30", "every day at 02:30", "too few", "write `30 2 * * *`"),
+    ("every monday at 9:00", "every monday at 9:00", "too few", "five fields"),
     ("25:00", "25:00", "too few", "five fields"),
     ("02:30 2 * * *", "02:30", "not a number", "two fields"),
     // Names.
@@ -215,7 +230,7 @@ const REFUSED_HABITS: &[Row] = &[
     ("0 0 * * Friday-Monday", "Friday-Monday", "three letters", "write `FRI-SAT,SUN-MON`"),
     ("0 0 * * thurs-7", "thurs-7", "three letters", "write `THU-7`"),
     ("0 0 * ma *", "ma", "not a number or name", "a name as `JAN`"),
-    ("0 0 * ~ *", "~", "not a number or name", "write `H(1-6)`"),
+    ("0 0 * ~ *", "~", "not a number or name", "is `H(1-6)`"),
 ];
 
 fn rows() -> impl Iterator<Item = Row> {
