@@ -99,3 +99,14 @@ fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
     reader.take(BYTES_MOST as u64 + 1).read_to_end(&mut content)?;
     Ok(content)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_a_regular_file_is_refused_and_not_waited_for() {
+        let sources = read(&[PathBuf::from("/dev/zero")]);
+        assert!(sources[0].content().unwrap_err().contains("not a regular file"));
+    }
+}

@@ -115,6 +115,7 @@ mod tests {
             ("redis://user:s3cret@cache:7000/3", "redis://user@cache:7000/3"),
             ("redis://:s3cret@[::1]:7000", "redis://[::1]:7000"),
             ("redis://:s3%40cret@cache/0", "redis://cache:6379"),
+            ("redis://s3cret@cache", "redis://***@cache:6379"),
             ("sqlite:/var/lib/onecron.db", "sqlite:/var/lib/onecron.db"),
             ("memory:", "memory:"),
         ] {

@@ -367,79 +367,24 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
     let holder = skipped.holder.map(ReplicaId::as_str);
     let holder_run_id = skipped.holder_run.map(RunKey::to_string);
     let age_seconds = skipped.age.map(seconds);
+    // Name and level of an event have to be constants.
+    macro_rules! say {
+        ($level:ident, $message:literal) => {
+            run_event!($level, "run_skipped", run, $message, reason, holder, holder_run_id, age_seconds)
+        };
+    }
     match skipped.reason {
-        SkipReason::ClaimedByOther => {
-            run_event!(
-                INFO,
-                "run_skipped",
-                run,
-                "another replica runs this",
-                reason,
-                holder,
-                holder_run_id,
-                age_seconds
-            );
-        }
-        SkipReason::Baseline => {
-            run_event!(
-                INFO,
-                "run_skipped",
-                run,
-                "the job is new here: its history begins after this tick",
-                reason,
-                holder,
-                holder_run_id,
-                age_seconds
-            );
-        }
+        SkipReason::ClaimedByOther => say!(INFO, "another replica runs this"),
+        SkipReason::Baseline => say!(INFO, "the job is new here: its history begins after this tick"),
         SkipReason::Rescheduled => {
-            run_event!(
+            say!(
                 WARN,
-                "run_skipped",
-                run,
-                "another schedule of this job was registered after this tick: the tables of the replicas differ",
-                reason,
-                holder,
-                holder_run_id,
-                age_seconds
+                "another schedule of this job was registered after this tick: the tables of the replicas differ"
             );
         }
-        SkipReason::StoreForgot => {
-            run_event!(
-                WARN,
-                "run_skipped",
-                run,
-                "the store lost its records: whether somebody ran this is not known",
-                reason,
-                holder,
-                holder_run_id,
-                age_seconds
-            );
-        }
-        SkipReason::StoreUnavailable => {
-            run_event!(
-                ERROR,
-                "run_skipped",
-                run,
-                "the store could not be asked in time",
-                reason,
-                holder,
-                holder_run_id,
-                age_seconds
-            );
-        }
-        _ => {
-            run_event!(
-                INFO,
-                "run_skipped",
-                run,
-                "this replica does not run this",
-                reason,
-                holder,
-                holder_run_id,
-                age_seconds
-            );
-        }
+        SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
+        SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
+        _ => say!(INFO, "this replica does not run this"),
     }
 }
 

@@ -129,6 +129,7 @@ conformance! {
         nothing_above_decided_through_is_dropped
         young_records_stay
         a_registration_is_fresh_once_and_follows_the_definition
+        a_changed_schedule_is_told_to_whoever_registers_it_first
         a_changed_schedule_makes_no_misses_of_the_past
         every_change_of_a_job_raises_its_revision
         the_history_is_newest_first_and_capped

@@ -126,6 +126,18 @@ async fn a_port_that_accepts_and_stays_silent_fails_fast_for_all_who_ask() {
     }
 }
 
+/// Servers and balancers cut connections that were idle. Nobody has to get up for that.
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_is_no_outage() {
+    let Some(server) = start(&[]) else { return };
+    let store = open(&server.url(), "default");
+    store.server_time().await.unwrap();
+    for _ in 0..3 {
+        server.command("CLIENT KILL TYPE normal SKIPME yes");
+        store.server_time().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_store_can_be_opened_before_its_server_runs() {
     let store = open(&format!("redis://127.0.0.1:{}", free_port()), "default");

@@ -115,6 +115,20 @@ fn a_new_history_is_said() {
     );
 }
 
+#[test]
+fn records_that_lie_ahead_of_the_clock_are_said_once() {
+    let mut bench = Bench::claiming(job("a"));
+    let ahead = |revision| Some(JobRecord { revision, last_begun: TICK + 86_400, ..job_record(TICK) });
+    let effects = bench.reply(vec![Answer { job: ahead(7), ..answer(Verdict::TooOld) }]);
+    let through = Tick::from_seconds(TICK + 86_400);
+    assert!(notices(&effects).contains(&Notice::JobAhead { job: name("a"), through }), "{effects:?}");
+    let effects = bench.until_with(30_000, &mut |step| {
+        let verdict = if matches!(step, Step::Claim(_)) { Verdict::TooOld } else { Verdict::Changed };
+        Some(Answer { job: ahead(8), ..answer(verdict) })
+    });
+    assert!(!notices(&effects).iter().any(|notice| matches!(notice, Notice::JobAhead { .. })));
+}
+
 /// Whoever registers it again, all replicas that knew the job tell this from a job that is new to them.
 #[test]
 fn a_history_that_begins_again_is_a_store_that_forgot() {

@@ -93,6 +93,29 @@ fn a_tick_that_is_over_already_is_one_line_and_nothing_is_watched() {
 }
 
 #[test]
+fn a_tick_that_was_decided_without_a_run_is_not_said_to_be_run() {
+    for (outcome, recorded, reason) in [
+        (Outcome::Missed, "no_replica", SkipReason::Missed),
+        (Outcome::Skipped, "overlap", SkipReason::Overlap),
+        (Outcome::Succeeded, "", SkipReason::ClaimedByOther),
+    ] {
+        let mut bench = Bench::claiming(job("a"));
+        let done = record(&run(), (RunState::Done, 0, 1));
+        let done = RunRecord { outcome: Some(outcome), reason: recorded.into(), ..done };
+        let said = notices(&bench.reply(vec![with(Verdict::Done, done)]));
+        assert!(matches!(&said[..], [Notice::RunSkipped { reason: found, holder: Some(_), .. }] if *found == reason));
+    }
+}
+
+#[test]
+fn a_tick_from_before_a_change_of_the_schedule_is_said_to_be_one() {
+    let mut bench = Bench::claiming(job("a"));
+    let other = JobRecord { schedule: "@daily".into(), ..job_record(TICK) };
+    let effects = bench.reply(vec![Answer { job: Some(other), ..answer(Verdict::TooOld) }]);
+    assert_eq!(notices(&effects), [skipped(&run(), SkipReason::Rescheduled)]);
+}
+
+#[test]
 fn a_tick_that_is_refused_is_one_line_with_the_reason() {
     for (verdict, reason) in [
         (Verdict::TooOld, SkipReason::Late),
