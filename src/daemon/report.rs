@@ -94,7 +94,7 @@ impl Reporter {
             Notice::RunUnrecorded { facts, detail } => events::run_unrecorded(&claimed(facts), &detail),
             Notice::RunLost { facts, holder, rerun } => {
                 let policy = if rerun { LostRunPolicy::Rerun } else { LostRunPolicy::Report };
-                events::run_lost(&claimed(facts), RunLost { holder: &holder, last_seen: None, policy });
+                events::run_lost(&claimed(facts), RunLost { holder: &holder, policy });
             }
             Notice::LeaseLost { facts, holder, unconfirmed_for, stops: _ } => {
                 let policy = self.policies.get(&facts.run.job).copied().unwrap_or(LostRunPolicy::Report);

@@ -122,7 +122,7 @@ fn raise_events_of_runs() {
         run_finished(run, RunFinished { ending: &ending, attempts: 1, output_bytes: 5 });
     }
     run_unrecorded(run, "the store knows no such run");
-    run_lost(run, RunLost { holder: replica, last_seen: Some(DateTime::UNIX_EPOCH), policy: LostRunPolicy::Report });
+    run_lost(run, RunLost { holder: replica, policy: LostRunPolicy::Report });
     lease_lost(run, Some(replica), LostRunPolicy::Rerun, second);
 }
 

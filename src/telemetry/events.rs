@@ -151,7 +151,7 @@ pub fn drain_expired(runs: &[RunKey]) {
     event!(
         ERROR,
         "drain_expired",
-        "the drain timeout is over, the running jobs are stopped",
+        "the drain timeout is over or a further signal came: the running jobs are stopped",
         running = runs.len(),
         run_ids
     );
@@ -374,7 +374,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         };
     }
     match skipped.reason {
-        SkipReason::ClaimedByOther => say!(INFO, "another replica runs this"),
+        SkipReason::ClaimedByOther => say!(INFO, "another replica has claimed this"),
         SkipReason::Baseline => say!(INFO, "the job is new here: its history begins after this tick"),
         SkipReason::Rescheduled => {
             say!(
@@ -382,6 +382,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
                 "another schedule of this job was registered after this tick: the tables of the replicas differ"
             );
         }
+        SkipReason::Overlap => say!(INFO, "an earlier run of the job is still going"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
         SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
         _ => say!(INFO, "this replica does not run this"),
@@ -538,8 +539,6 @@ pub fn run_unrecorded(run: &RunFields, error: &str) {
 pub struct RunLost<'a> {
     /// Its owner.
     pub holder: &'a ReplicaId,
-    /// The owner's last sign of life, by the store's clock, where the store has one.
-    pub last_seen: Option<DateTime<Utc>>,
     /// What happens to it.
     pub policy: LostRunPolicy,
 }
@@ -547,14 +546,12 @@ pub struct RunLost<'a> {
 /// The owner of a run vanished. Said once per fleet, by the replica that recorded it.
 pub fn run_lost(run: &RunFields, lost: RunLost<'_>) {
     let holder = lost.holder.as_str();
-    let last_seen = lost.last_seen.map(instant);
     run_event!(
         ERROR,
         "run_lost",
         run,
         "the replica that ran this has vanished",
         holder,
-        last_seen,
         policy = policy_word(lost.policy)
     );
 }

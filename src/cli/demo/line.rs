@@ -49,7 +49,7 @@ pub fn render(line: &str) -> Option<(Tone, String)> {
     let job = text("job");
     let told = match name {
         "run_output" => format!("| {}", text("line")),
-        "run_skipped" if text("reason") == "claimed_by_other" => format!("{} runs it", text("holder")),
+        "run_skipped" if text("reason") == "claimed_by_other" => format!("{} has it", text("holder")),
         _ => details(&event),
     };
     Some((tone, format!("{time} {name:<15} {job:<7} {told}").trim_end().to_owned()))
@@ -76,7 +76,7 @@ mod tests {
     fn a_line_tells_who_runs_what_is_skipped() {
         let line = r#"{"timestamp":"2026-03-01T02:00:00.041Z","level":"info","event":"run_skipped","job":"greet",
             "attempt":1,"reason":"claimed_by_other","holder":"replica-2-7f3a"}"#;
-        let shown = "02:00:00 run_skipped     greet   replica-2-7f3a runs it".to_owned();
+        let shown = "02:00:00 run_skipped     greet   replica-2-7f3a has it".to_owned();
         assert_eq!(render(line), Some((Tone::Plain, shown)));
     }
 
