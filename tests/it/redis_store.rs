@@ -4,6 +4,7 @@ use crate::support::bench::Kind;
 use crate::support::bench::open;
 use crate::support::bench::program;
 use crate::support::proxy::Proxy;
+use crate::support::scene::claim_of;
 use crate::support::scene::ending;
 use crate::support::scene::registration;
 use crate::support::scene::replica;
@@ -11,7 +12,6 @@ use crate::support::server::RedisServer;
 use crate::support::server::free_port;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
-use onecron::job::Claim;
 use onecron::job::Decision;
 use onecron::job::Expect;
 use onecron::job::JobName;
@@ -46,20 +46,7 @@ impl Steps {
     }
 
     fn claim(&self, who: &str) -> Step {
-        Step::Claim(Claim {
-            run: self.run.clone(),
-            owner: replica(who),
-            previous: 0,
-            take: true,
-            takeover: None,
-            lease_ms: 15_000,
-            grace_ms: 10_000,
-            takeover_ms: 5_000,
-            exclusive: true,
-            rerun: false,
-            trigger: "schedule".into(),
-            spec_hash: "abc".into(),
-        })
+        Step::Claim(claim_of(&self.run, who))
     }
 
     fn begin(&self, who: &str) -> Step {

@@ -1,11 +1,10 @@
 //! What only files do: they are missing, locked, replaced, or something else.
 
 use crate::support::bench::open;
+use crate::support::scene::claim_of;
 use crate::support::scene::registration;
-use crate::support::scene::replica;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
-use onecron::job::Claim;
 use onecron::job::JobName;
 use onecron::job::RunKey;
 use onecron::job::Step;
@@ -57,20 +56,7 @@ fn job() -> JobName {
 
 fn claim(who: &str) -> Step {
     let seconds = SystemClock.now().wall.timestamp() / 3600 * 3600 - 3600;
-    Step::Claim(Claim {
-        run: RunKey::new(job(), Tick::from_seconds(seconds)),
-        owner: replica(who),
-        previous: 0,
-        take: true,
-        takeover: None,
-        lease_ms: 15_000,
-        grace_ms: 10_000,
-        takeover_ms: 5_000,
-        exclusive: true,
-        rerun: false,
-        trigger: "schedule".into(),
-        spec_hash: "abc".into(),
-    })
+    Step::Claim(claim_of(&RunKey::new(job(), Tick::from_seconds(seconds)), who))
 }
 
 fn register() -> Step {

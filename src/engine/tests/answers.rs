@@ -30,10 +30,7 @@ pub fn job_record(decided_through: i64) -> JobRecord {
 /// A run of the other replica, of a job that forbids overlap.
 pub fn record(run: &RunKey, (state, start, number): (RunState, u32, u64)) -> RunRecord {
     RunRecord {
-        format: FORMAT,
-        scheduled_for: run.scheduled_for,
         state,
-        owner: other(),
         start,
         number,
         request: "1".into(),
@@ -41,21 +38,9 @@ pub fn record(run: &RunKey, (state, start, number): (RunState, u32, u64)) -> Run
         grace_ms: 10_000,
         takeover_ms: 5_000,
         exclusive: true,
-        rerun: false,
         trigger: "schedule".into(),
         spec_hash: "hash-a".into(),
-        claimed_at: 0,
-        begun_at: 0,
-        renewed_at: 0,
-        ended_at: 0,
-        outcome: None,
-        reason: String::new(),
-        exit_code: None,
-        signal: None,
-        duration_ms: 0,
-        error: String::new(),
-        late_outcome: None,
-        lost_by: String::new(),
+        ..RunRecord::claimed(run.scheduled_for, &other())
     }
 }
 

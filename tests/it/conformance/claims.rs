@@ -24,32 +24,15 @@ pub async fn a_free_tick_is_won_and_recorded(scene: Scene) {
     let run = answer.run.clone().unwrap();
     assert!((run.claimed_at - scene.store.server_time().await.unwrap().timestamp_millis()).abs() < 5_000);
     let wanted = RunRecord {
-        format: 1,
-        scheduled_for: scene.tick(1),
-        state: RunState::Claimed,
-        owner: replica("web-1"),
-        start: 0,
         number: 1,
-        request: String::new(),
         lease_ms: 15_000,
         grace_ms: 10_000,
         takeover_ms: 5_000,
         exclusive: true,
-        rerun: false,
         trigger: "schedule".into(),
         spec_hash: "abc".into(),
         claimed_at: run.claimed_at,
-        begun_at: 0,
-        renewed_at: 0,
-        ended_at: 0,
-        outcome: None,
-        reason: String::new(),
-        exit_code: None,
-        signal: None,
-        duration_ms: 0,
-        error: String::new(),
-        late_outcome: None,
-        lost_by: String::new(),
+        ..RunRecord::claimed(scene.tick(1), &replica("web-1"))
     };
     assert_eq!(run, wanted);
     assert_eq!(answer.open, [wanted]);

@@ -44,6 +44,24 @@ pub fn registration(job: &JobName) -> Registration {
     }
 }
 
+/// A claim of a run that must not overlap and is not to be rerun.
+pub fn claim_of(run: &RunKey, who: &str) -> Claim {
+    Claim {
+        run: run.clone(),
+        owner: replica(who),
+        previous: 0,
+        take: true,
+        takeover: None,
+        lease_ms: 15_000,
+        grace_ms: 10_000,
+        takeover_ms: 5_000,
+        exclusive: true,
+        rerun: false,
+        trigger: "schedule".into(),
+        spec_hash: "abc".into(),
+    }
+}
+
 pub fn ending(outcome: Outcome, output_tail: &str) -> Ending {
     let exit_code = if outcome == Outcome::Succeeded { 0 } else { 1 };
     Ending {
@@ -106,20 +124,7 @@ impl Scene {
     }
 
     pub fn claim_of(&self, n: i64, who: &str) -> Claim {
-        Claim {
-            run: self.run(n),
-            owner: replica(who),
-            previous: self.tick(n - 1).seconds(),
-            take: true,
-            takeover: None,
-            lease_ms: 15_000,
-            grace_ms: 10_000,
-            takeover_ms: 5_000,
-            exclusive: true,
-            rerun: false,
-            trigger: "schedule".into(),
-            spec_hash: "abc".into(),
-        }
+        Claim { previous: self.tick(n - 1).seconds(), ..claim_of(&self.run(n), who) }
     }
 
     pub async fn claim(&self, n: i64, who: &str) -> Verdict {
