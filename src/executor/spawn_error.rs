@@ -112,3 +112,19 @@ fn is_there(program: &str, folder: Option<&Path>) -> bool {
     let path = folder.map_or_else(|| PathBuf::from(program), |folder| folder.join(program));
     program.contains('/') && path.exists()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+
+    #[test]
+    fn a_lack_that_may_pass_is_told_from_a_fault_of_the_job() {
+        let other = |errno: Errno| SpawnError::Other { program: "job".into(), source: io::Error::from(errno) };
+        for errno in [Errno::EMFILE, Errno::ENFILE, Errno::EAGAIN, Errno::ENOMEM] {
+            assert!(other(errno).is_shortage(), "{errno}");
+        }
+        assert!(!other(Errno::E2BIG).is_shortage());
+        assert!(!SpawnError::MissingProgram { program: "job".into() }.is_shortage());
+    }
+}

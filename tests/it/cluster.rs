@@ -30,6 +30,14 @@ impl FleetStore {
         Some(Self { url: server.url(), server: Some(server) })
     }
 
+    /// The same, and it forgets nothing that it acknowledged, whenever it is killed. With the usual `everysec` it holds
+    /// writes back, up to two seconds, while an earlier fsync is under way.
+    pub fn redis_that_remembers() -> Option<Self> {
+        let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
+        let server = RedisServer::start(&program(Kind::Redis)?, &arguments);
+        Some(Self { url: server.url(), server: Some(server) })
+    }
+
     /// A file beside the table.
     pub fn sqlite() -> Self {
         Self { url: "sqlite:fleet.db".into(), server: None }

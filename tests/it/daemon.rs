@@ -146,6 +146,17 @@ fn the_drain_timeout_stops_what_runs() {
     assert_eq!(daemon.wait_for_event("drain_expired")["run_ids"], run["run_id"]);
 }
 
+/// 256 for the daemon and 8 for each of the ten places.
+#[test]
+fn the_soft_limit_of_open_files_is_raised_for_all_places() {
+    let table = Table::new(HELLO);
+    let daemon = table.launch("memory:").wrapper(&["sh", "-c", "ulimit -Sn 128; exec \"$0\" \"$@\""]).start();
+    daemon.wait_for_event("daemon_ready");
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(line.split_whitespace().nth(3), Some("336"), "{line}");
+}
+
 #[test]
 fn hup_does_nothing_and_says_so() {
     let table = Table::new(HELLO);

@@ -54,7 +54,7 @@ fn a_store_that_is_not_there_at_start_is_waited_for() {
 /// as missed, once for the fleet.
 #[test]
 fn ticks_of_an_outage_are_missed_once_and_none_runs_twice() {
-    let Some(store) = FleetStore::redis() else { return };
+    let Some(store) = FleetStore::redis_that_remembers() else { return };
     let mut fleet = Fleet::start(&jobs(), store, 3);
     fleet.wait_for_entry("ran", "every-two");
     fleet.store.server.as_mut().unwrap().kill();
