@@ -7,6 +7,7 @@ mod errors;
 mod grammar;
 mod oracle;
 mod shifts;
+mod union;
 mod zones;
 
 use super::Schedule;
