@@ -13,6 +13,7 @@ use super::units;
 use super::words::Level;
 use super::yaml::Node;
 use super::yaml::Value;
+use crate::job::CatchUp;
 use crate::job::CommandSpec;
 use crate::job::ConcurrencyPolicy;
 use crate::job::JobName;
@@ -135,6 +136,8 @@ fn read_fields(
             env: all.env.value().cloned().unwrap_or_default(),
         },
         concurrency_policy: all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid),
+        catch_up: all.catch_up.value_or(CatchUp::Latest),
+        suspend: all.suspend.value_or(false),
         lost_run_policy: all.lost_run_policy.value_or(LostRunPolicy::Report),
         timeout: all.timeout(),
         termination_grace_period: all.termination_grace_period.value_or(Duration::from_secs(30)),

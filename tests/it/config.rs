@@ -119,6 +119,8 @@ fn the_example_is_good_and_shows_every_field() {
         "concurrencyPolicy",
         "startingDeadline",
         "lostRunPolicy",
+        "catchUp",
+        "suspend",
         "dst",
         "gap",
         "fold",
