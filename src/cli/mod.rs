@@ -1,11 +1,14 @@
 //! The command line: the only place that prints.
 
 pub mod demo;
+pub mod explain;
 pub mod guardian;
 pub mod next;
 pub mod run;
+mod schedules;
 mod settings;
 pub mod table_args;
+mod transitions;
 pub mod validate;
 
 use crate::clock::Clock;
@@ -14,6 +17,7 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
+use clap::error::ErrorKind;
 use std::io;
 
 /// Runs each cron job once, however many servers it is installed on
@@ -33,6 +37,7 @@ enum Command {
     Run(run::RunArgs),
     Validate(validate::ValidateArgs),
     Next(next::NextArgs),
+    Explain(explain::ExplainArgs),
     Demo(demo::DemoArgs),
     /// Stops jobs when the daemon that started it cannot (internal)
     #[command(hide = true)]
@@ -49,6 +54,9 @@ pub fn main() -> u8 {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
     };
+    if let Some(conflict) = matches.subcommand_matches("next").and_then(next::conflict) {
+        return refuse(&Cli::command().error(ErrorKind::ArgumentConflict, conflict));
+    }
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -64,6 +72,7 @@ pub fn main() -> u8 {
         Command::Guardian => return guardian::run(),
         Command::Validate(args) => validate::run(&args, out, err, now),
         Command::Next(args) => next::run(&args, out, err, now),
+        Command::Explain(args) => explain::run(&args, out, err, now),
     };
     u8::try_from(code).unwrap_or(1)
 }

@@ -20,7 +20,7 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
 fn help_shows_what_there_is_and_hides_the_guardian() {
     let (code, help, errors) = ended(&["--help"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    for command in ["run", "validate", "next", "demo"] {
+    for command in ["run", "validate", "next", "explain", "demo"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
     assert!(!help.contains("guardian"));
@@ -54,6 +54,12 @@ fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
         (&["run", "--log-level", "trace"], "error, warn, info or debug"),
         (&["run", "--log-format", "xml"], "json or text"),
         (&["demo", "--for", "soon"], "30s"),
+        (&["next", "--schedule", "@daily", "report"], "--schedule"),
+        (&["next", "--schedule", "@daily", "--jobs", "jobs.yaml"], "--schedule and --jobs cannot be used together"),
+        (&["next", "--timezone", "UTC"], "--schedule"),
+        (&["next", "--job", "report"], "--schedule"),
+        (&["next", "--schedule", "@daily", "--transitions", "-n", "3"], "--transitions"),
+        (&["explain"], "EXPR"),
     ] {
         let (code, output, errors) = ended(args);
         assert_eq!((code, output.as_str()), (Some(2), ""), "{args:?}");
@@ -84,6 +90,8 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
     let table = Table::new(GOOD);
     for (flag, value, found) in [
         ("--store", "rabbit://cache", "redis://"),
+        ("--store", "redis://cache:port", "the port after the host"),
+        ("--store", "cache:6379", "write redis://host:6379"),
         ("--namespace", "Batch_Jobs", "--namespace batch-jobs"),
         ("--store-file", "/no/such/file", "/no/such/file"),
     ] {
@@ -92,6 +100,12 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
         assert_eq!((code, output.as_str()), (Some(78), ""), "{flag}: {errors}");
         assert!(errors.starts_with("error: ") && errors.contains(found), "{flag}: {errors}");
     }
+}
+
+#[test]
+fn a_variable_for_the_table_does_not_conflict_with_a_schedule() {
+    let launch = Launch::new(&["next", "--schedule", "@daily", "-n", "1"]).env("ONECRON_JOBS", "/no/such/file");
+    assert_eq!(told(&launch.output()).0, Some(0));
 }
 
 #[test]
