@@ -10,6 +10,7 @@ mod settings;
 pub mod table_args;
 mod transitions;
 pub mod validate;
+mod variables;
 
 use crate::clock::Clock;
 use crate::clock::SystemClock;
@@ -50,7 +51,7 @@ pub fn main() -> u8 {
     if std::env::args_os().nth(1).is_some_and(|command| command == "guardian") {
         return guardian::run();
     }
-    let matches = match Cli::command().try_get_matches() {
+    let matches = match variables::without_empty(Cli::command()).try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
     };
@@ -66,7 +67,8 @@ pub fn main() -> u8 {
     let code = match cli.command {
         Command::Run(args) => {
             let given = matches.subcommand_matches("run").expect("this is the command that was parsed");
-            return run::run(&args, given, err);
+            let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+            return run::run(&args, given, variables::unknown(&Cli::command(), names), err);
         }
         Command::Demo(args) => return demo::run(&args, out, err),
         Command::Guardian => return guardian::run(),

@@ -64,11 +64,13 @@ pub struct RunArgs {
 }
 
 /// Runs the command, until a signal. Problems of settings and table go to `err`, and everything else is logged on
-/// standard output. `given` tells arguments from variables and defaults. Returns the exit code.
-pub fn run(args: &RunArgs, given: &ArgMatches, err: &mut dyn Write) -> u8 {
+/// standard output. `given` tells arguments from variables and defaults; `doubts` are settings that are allowed and
+/// probably not meant, with what is wrong. Returns the exit code.
+pub fn run(args: &RunArgs, given: &ArgMatches, doubts: Vec<(String, String)>, err: &mut dyn Write) -> u8 {
     let (code, text) = match prepare(args, given) {
-        Ok((settings, log)) => match logging::init(log) {
+        Ok((mut settings, log)) => match logging::init(log) {
             Ok(guard) => {
+                settings.doubts.extend(doubts);
                 let ended = Daemon::run(settings);
                 drop(guard);
                 return ended.exit_code();

@@ -27,3 +27,4 @@ pub use table::JOBS_MOST;
 pub use table::Loaded;
 pub use table::load;
 pub use units::parse_duration;
+pub use words::nearest;

@@ -103,6 +103,34 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
 }
 
 #[test]
+fn a_variable_that_is_empty_is_not_set() {
+    let table = Table::new(GOOD);
+    let launch = Launch::new(&["run", "--jobs", &table.path()]).folder(table.folder.path());
+    let names = ["STORE", "STORE_FILE", "NAMESPACE", "INSTANCE", "DRAIN_TIMEOUT", "LOG_LEVEL", "LOG_FORMAT"];
+    let launch = names.iter().fold(launch, |launch, name| launch.env(&format!("ONECRON_{name}"), ""));
+    let daemon = launch.start();
+    let started = daemon.wait_for_event("daemon_started");
+    assert_eq!((&started["store"], &started["namespace"]), (&"sqlite:onecron.db".into(), &"default".into()));
+    daemon.wait_for_event("daemon_ready");
+    assert_eq!(daemon.events("setting_warning").len(), 0);
+    let (code, _, errors) = told(&Launch::new(&["validate"]).env("ONECRON_JOBS", "").output());
+    assert_eq!(code, Some(78));
+    assert!(errors.starts_with("/etc/onecron/jobs.yaml: "), "{errors}");
+}
+
+#[test]
+fn a_variable_that_nobody_reads_is_warned_of() {
+    let table = Table::new(GOOD);
+    let launch = table.launch("memory:").env("ONECRON_DRAIN_TIMOUT", "1h").env("ONECRON_SERVICE_HOST", "10.0.0.1");
+    let daemon = launch.env("ONECRON_RUN_ID", "of the job that starts this daemon").start();
+    daemon.wait_for_event("daemon_ready");
+    let warnings = daemon.events("setting_warning");
+    let found: Vec<_> = warnings.iter().map(|line| (line["setting"].clone(), line["detail"].clone())).collect();
+    let detail = "no setting is read from this variable: did you mean ONECRON_DRAIN_TIMEOUT?";
+    assert_eq!(found, [("ONECRON_DRAIN_TIMOUT".into(), detail.into())]);
+}
+
+#[test]
 fn a_variable_for_the_table_does_not_conflict_with_a_schedule() {
     let launch = Launch::new(&["next", "--schedule", "@daily", "-n", "1"]).env("ONECRON_JOBS", "/no/such/file");
     assert_eq!(told(&launch.output()).0, Some(0));
