@@ -280,7 +280,12 @@ impl Shared {
             && is_exclusive
         {
             let message = "without a timeout a run that hangs blocks all later ones".to_owned();
-            reader.find("W504", span, message, "set a generous timeout, or allow overlap: `concurrencyPolicy: Allow`");
+            reader.find(
+                "W504",
+                span,
+                message,
+                "write a generous one, `timeout: 12h`, or allow overlap: `concurrencyPolicy: Allow`",
+            );
         }
     }
 }

@@ -177,7 +177,7 @@ fn elsewhere(level: Level, key: &str) -> Option<String> {
 }
 
 /// The known word that is closest to `word`, if it is close enough to be meant.
-pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // A long text is no misspelt key, and the distance costs its length.
     if word.chars().count() > 40 {
         return None;

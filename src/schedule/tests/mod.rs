@@ -4,6 +4,7 @@
 mod calendar;
 mod cases;
 mod errors;
+mod explain;
 mod grammar;
 mod oracle;
 mod shifts;
