@@ -5,6 +5,7 @@
 
 mod name;
 mod outcome;
+mod presence;
 mod record;
 mod spec;
 mod step;
@@ -20,6 +21,9 @@ pub use outcome::MissedReason;
 pub use outcome::Outcome;
 pub use outcome::SkipReason;
 pub use outcome::Trigger;
+pub use presence::Gathering;
+pub use presence::PRESENT_RUNS_MOST;
+pub use presence::Presence;
 pub use record::FORMAT;
 pub use record::Fields;
 pub use record::HistoryEntry;

@@ -3,6 +3,7 @@
 mod begins;
 mod claims;
 mod life;
+mod members;
 mod races;
 mod records;
 mod settling;
@@ -153,6 +154,15 @@ conformance! {
         steps_of_a_batch_see_one_another
         an_empty_batch_is_answered
         a_batch_of_five_hundred_is_answered_in_order;
+    members:
+        a_member_sees_itself_and_the_others_by_name
+        a_new_presence_takes_the_place_of_the_one_before
+        who_only_looks_is_not_there
+        a_presence_comes_back_as_it_went
+        a_member_is_removed_only_as_it_was_seen
+        who_leaves_is_not_there_any_more
+        members_of_other_namespaces_are_not_seen
+        members_that_meet_at_once_all_see_one_another_at_last;
     races:
         only_one_of_many_concurrent_claims_wins
         a_thousand_ticks_have_one_winner_each
