@@ -6,6 +6,7 @@
 
 mod advice;
 mod calendar;
+mod cron_days;
 mod days;
 mod dst;
 mod error;
@@ -15,6 +16,7 @@ mod field_advice;
 mod hash;
 mod mark;
 mod parse;
+mod print;
 mod zone;
 mod zone_data;
 mod zone_error;
@@ -102,6 +104,25 @@ impl Schedule {
     /// The first `count` ticks strictly later than `from`, at most 10 000.
     pub fn occurrences(&self, from: DateTime<Utc>, count: usize) -> Vec<DateTime<Utc>> {
         std::iter::successors(self.after(from), |tick| self.after(*tick)).take(count.min(OCCURRENCES_MAX)).collect()
+    }
+
+    /// All ticks from `from` on and before `until`, in order. Each is computed when it is asked for, so a long span costs
+    /// nothing by itself; take no more than you need.
+    pub fn between(&self, from: DateTime<Utc>, until: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> {
+        // `after` looks at whole seconds: one second less is enough to find a tick at `from`.
+        let before = DateTime::from_timestamp(from.timestamp().saturating_sub(1), 0).unwrap_or(from);
+        let first = self.after(before).filter(|tick| *tick >= from).or_else(|| self.after(from));
+        std::iter::successors(first, |tick| self.after(*tick)).take_while(move |tick| *tick < until)
+    }
+
+    /// The one spelling that all texts of this meaning share: numbers, ranges and steps, with macros, names and `H`
+    /// resolved. Read again, under whatever job's name, it is the same schedule, and its own canonical text. It knows
+    /// neither the zone nor the [`DstRule`].
+    pub fn canonical(&self) -> String {
+        match &self.0.plan {
+            Plan::Every(seconds) => print::every(*seconds),
+            Plan::Calendar(calendar) => print::fields(calendar.fields()),
+        }
     }
 
     /// The expression as written, without the blanks around it.

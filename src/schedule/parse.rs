@@ -14,8 +14,10 @@ use super::field::MINUTE;
 use super::field::MONTH;
 use super::field::SECOND;
 use super::field::Values;
+use super::print;
 
-/// The longest text that is looked at.
+/// The longest text that is looked at. A canonical one may be longer, since it can name one by one what `H/7,H/11` or a
+/// list of overlapping steps names; nobody writes such a text.
 const BYTES_MAX: usize = 256;
 
 const FIELDS: &str = "write five fields (minute hour day-of-month month day-of-week), or six with seconds first";
@@ -85,7 +87,7 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
 
 /// Without the blanks around it, and only what a keyboard in ASCII can type.
 fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
-    if text.len() > BYTES_MAX {
+    if text.len() > BYTES_MAX && !is_canonical(text) {
         return Err(ScheduleError {
             column: 0,
             length: text.chars().count(),
@@ -114,6 +116,15 @@ fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
         return Err(whole.wrong("the schedule is empty", FIELDS));
     }
     Ok(whole)
+}
+
+/// Whether `text` is how its own meaning is printed.
+fn is_canonical(text: &str) -> bool {
+    if text.len() > print::BYTES_MAX || !text.is_ascii() {
+        return false;
+    }
+    let words = Piece { text, column: 0 }.words();
+    matches!(words.len(), 5 | 6) && fields(&words, "").is_ok_and(|fields| print::fields(&fields) == text)
 }
 
 /// `@daily`, `@every 5m`.

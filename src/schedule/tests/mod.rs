@@ -2,10 +2,12 @@
 //! independent reading of the rules.
 
 mod calendar;
+mod campaign;
 mod cases;
 mod errors;
 mod grammar;
 mod oracle;
+mod print;
 mod shifts;
 mod zones;
 
