@@ -15,13 +15,28 @@ const ROUNDS: usize = 15;
 
 /// Many jobs of a few schedules, and `H`, which gives each job another one.
 fn realistic(job: usize) -> String {
-    let all = ["H H * * *", "*/5 * * * *", "H * * * *", "0 2 * * *", "H H * * MON-FRI", "0 9-17 * * 1-5", "@hourly", "H H 1 * *", "*/15 * * * *", "H H(0-5) * * SUN"];
+    let all = [
+        "H H * * *",
+        "*/5 * * * *",
+        "H * * * *",
+        "0 2 * * *",
+        "H H * * MON-FRI",
+        "0 9-17 * * 1-5",
+        "@hourly",
+        "H H 1 * *",
+        "*/15 * * * *",
+        "H H(0-5) * * SUN",
+    ];
     all[job % all.len()].to_owned()
 }
 
 /// No two alike in minute, hour and days.
 fn different(job: usize) -> String {
-    format!("{} {} * * *", job % 60, [job / 60 % 24, (job / 1440 + job / 60) % 24].map(|hour| hour.to_string()).join(","))
+    format!(
+        "{} {} * * *",
+        job % 60,
+        [job / 60 % 24, (job / 1440 + job / 60) % 24].map(|hour| hour.to_string()).join(",")
+    )
 }
 
 /// No two alike, and each with days of its own, so that nothing is shared.
@@ -52,7 +67,10 @@ fn first_ticks(table: &JobTable, from: DateTime<Utc>) {
 
 pub fn run() {
     println!("\n{JOBS} jobs, best of {ROUNDS} rounds, in ms");
-    println!("{:16} {:>8} {:>8} {:>8} {:>9} {:>7} {:>7} {:>8}", "schedules", "all", "load", "ticks", "schedules", "zones", "YAML", "rest");
+    println!(
+        "{:16} {:>8} {:>8} {:>8} {:>9} {:>7} {:>7} {:>8}",
+        "schedules", "all", "load", "ticks", "schedules", "zones", "YAML", "rest"
+    );
     let mixes: [(&str, fn(usize) -> String); 3] =
         [("realistic", realistic), ("different", different), ("different days", different_days)];
     let from = DateTime::from_timestamp(1_796_000_000, 0).expect("an instant");

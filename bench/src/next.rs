@@ -46,7 +46,8 @@ pub fn run() {
     for text in EXPRESSIONS {
         for name in ZONES {
             let zone: Tz = name.parse().expect("chrono-tz has it");
-            let own = Schedule::parse(text, &Zone::find(name).expect("the database has it"), "job").expect("a schedule");
+            let own =
+                Schedule::parse(text, &Zone::find(name).expect("the database has it"), "job").expect("a schedule");
             let cron = cron::Schedule::from_str(&for_cron(text)).expect("the crate reads it");
             let croner = croner::Cron::from_str(text).expect("the crate reads it");
             let own = step(|instant| own.after(instant));

@@ -49,7 +49,8 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     let mut text = Canonical::default();
     text.put("name", &spec.name);
     text.put("description", &spec.description);
-    text.put("schedule", spec.schedule.text());
+    text.put("schedule", spec.schedule.record());
+    text.put("jitter", spec.jitter.as_millis());
     text.put("zone", spec.schedule.zone().name());
     match &spec.command.program {
         Program::Shell { shell, line } => {

@@ -72,6 +72,7 @@ impl<'n> Fields<'n> {
     pub fn open(node: &'n Node, level: Level) -> Option<Self> {
         let Value::Map(entries) = &node.value else { return None };
         let prefix = match level {
+            Level::Dst => "dst.",
             Level::Retry => "retry.",
             Level::Output => "output.",
             Level::History => "history.",

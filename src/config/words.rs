@@ -17,12 +17,16 @@ pub(super) const SHARED: &[&str] = &[
     "timeout",
     "terminationGracePeriod",
     "concurrencyPolicy",
+    "dst",
+    "jitter",
     "startingDeadline",
     "lostRunPolicy",
     "retry",
     "output",
     "history",
 ];
+/// Keys of `dst`.
+pub(super) const DST: &[&str] = &["gap", "fold"];
 /// Keys of `retry`.
 pub(super) const RETRY: &[&str] = &["limit", "backoff", "maxBackoff"];
 /// Keys of `output`.
@@ -41,6 +45,8 @@ pub(super) enum Level {
     Defaults,
     /// An item of `jobs`.
     Job,
+    /// `dst`
+    Dst,
     /// `retry`
     Retry,
     /// `output`
@@ -57,6 +63,7 @@ impl Level {
             Self::Scheduler => (SCHEDULER, &[]),
             Self::Defaults => (SHARED, &[]),
             Self::Job => (JOB_ONLY, SHARED),
+            Self::Dst => (DST, &[]),
             Self::Retry => (RETRY, &[]),
             Self::Output => (OUTPUT, &[]),
             Self::History => (HISTORY, &[]),
@@ -116,7 +123,10 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
     (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
     (&["http", "url", "webhook"], "call it by a command: `command: curl -fsS --max-time 30 URL`"),
-    (&["jitter", "RandomizedDelaySec", "splay"], "an `H` in the schedule spreads jobs: `H * * * *`, `H/15 * * * *`"),
+    (
+        &["RandomizedDelaySec", "splay", "randomDelay"],
+        "the key is `jitter`: `jitter: 5m`; or an `H` in the schedule spreads jobs: `H * * * *`",
+    ),
 ];
 
 /// Words at the file's top level.

@@ -50,8 +50,10 @@ pub struct Job {
     pub decided_through: Option<i64>,
     /// See [`JobRecord::last_success`](crate::job::JobRecord::last_success).
     pub last_success: Option<Tick>,
-    /// The tick that comes next, as it stands in the agenda.
+    /// The tick that comes next.
     pub next: Option<Tick>,
+    /// When its run is due (milliseconds of the wall clock), as it stands in the agenda.
+    pub next_due: i64,
     /// No tick lies between this instant (seconds) and `next`.
     pub previous: i64,
     /// The latest tick (seconds) that is known to have a record.
@@ -69,15 +71,43 @@ impl Job {
         self.spec.schedule.after(Tick::from_seconds(seconds).to_datetime()).map(Tick::from_datetime)
     }
 
-    /// How late a tick may still start.
+    /// When the run of a tick is due, in milliseconds of the wall clock: at its tick, and with a jitter later.
+    pub fn due_ms(&self, tick: Tick) -> i64 {
+        tick.millis() + self.delay_ms(tick)
+    }
+
+    /// How long after its tick a run is due, milliseconds.
+    pub fn delay_ms(&self, tick: Tick) -> i64 {
+        if self.spec.jitter.is_zero() {
+            return 0; // the usual case, without a look for the tick after it
+        }
+        millis(self.spec.delay(tick, self.after(tick.seconds()).map(Tick::seconds)))
+    }
+
+    /// How long ago the run of a tick was due, by the wall clock; negative: it is not due yet.
+    pub fn late_ms(&self, now: Now, tick: Tick) -> i64 {
+        now.wall.timestamp_millis() - self.due_ms(tick)
+    }
+
+    /// How late a tick may still start, counted from when it is due.
     pub fn starting_deadline(&self, tick: Tick) -> Duration {
         self.spec.starting_deadline_for(tick.seconds(), self.after(tick.seconds()).map(Tick::seconds))
+    }
+
+    /// How long after a tick it may be settled as missed: when its starting deadline is past.
+    pub fn settled_after(&self, tick: Tick) -> Duration {
+        self.starting_deadline(tick) + Duration::from_millis(self.delay_ms(tick).unsigned_abs())
+    }
+
+    /// No run is due later after its tick than so many seconds.
+    fn jitter_seconds(&self) -> i64 {
+        i64::try_from(self.spec.jitter.as_millis().div_ceil(1000)).unwrap_or(i64::MAX / 4)
     }
 
     /// When the tick is over for good, in seconds of the wall clock.
     fn audit_after(&self, tick: Tick) -> i64 {
         let wait = self.starting_deadline(tick) + AUDIT_MARGIN;
-        tick.seconds() + i64::try_from(wait.as_secs()).unwrap_or(i64::MAX / 4) + 1
+        self.due_ms(tick).div_euclid(1000) + i64::try_from(wait.as_secs()).unwrap_or(i64::MAX / 4) + 2
     }
 }
 
@@ -94,6 +124,7 @@ impl Engine {
             decided_through: None,
             last_success: None,
             next: None,
+            next_due: 0,
             previous: 0,
             latest_record: 0,
             settled: BTreeSet::new(),
@@ -107,13 +138,14 @@ impl Engine {
     /// Puts the first tick after an instant (seconds) into the agenda.
     pub(super) fn plan(&mut self, name: &JobName, after: i64) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        if let Some(next) = job.next.take() {
-            self.agenda.remove(&(next, name.clone()));
+        if job.next.take().is_some() {
+            self.agenda.remove(&(job.next_due, name.clone()));
         }
         job.previous = after;
         job.next = job.after(after);
         if let Some(next) = job.next {
-            self.agenda.insert((next, name.clone()));
+            job.next_due = job.due_ms(next);
+            self.agenda.insert((job.next_due, name.clone()));
         }
     }
 
@@ -122,16 +154,17 @@ impl Engine {
         let seconds = now.wall.timestamp();
         let mut late_ms = 0;
         while self.drain.is_none()
-            && let Some((tick, name)) = self.agenda.first().cloned()
-            && tick.seconds() <= seconds
+            && let Some((due, name)) = self.agenda.first().cloned()
+            && due <= now.wall.timestamp_millis()
         {
-            late_ms = late_ms.max(now.wall.timestamp_millis() - tick.millis());
+            late_ms = late_ms.max(now.wall.timestamp_millis() - due);
             let Some(job) = self.jobs.get(&name) else { break };
+            let Some(tick) = job.next else { break };
             // After a suspend there may be a great many: those that are over are left to the audit, as they are when
             // no replica was up.
             let window = i64::try_from(job.starting_deadline(tick).as_secs()).unwrap_or(i64::MAX / 4);
-            if tick.seconds() + window < seconds {
-                let through = (seconds - window - 1).max(tick.seconds());
+            if due.div_euclid(1000) + window < seconds {
+                let through = (seconds - window - 1 - job.jitter_seconds()).max(tick.seconds());
                 self.plan(&name, through);
                 self.notice(Notice::TicksPassed { job: name, first: tick, through: Tick::from_seconds(through) });
                 continue;
@@ -163,10 +196,10 @@ impl Engine {
         let spec = &self.jobs.get(name)?.spec;
         let tick = Tick::from_seconds(self.started.wall.timestamp());
         let deadline = self.jobs.get(name)?.starting_deadline(tick);
-        let keep = KEEP_LEAST.max((deadline + self.skew_tolerance) * 2);
+        let keep = KEEP_LEAST.max((deadline + spec.jitter + self.skew_tolerance) * 2);
         Some(Step::Register(Registration {
             job: name.clone(),
-            schedule: spec.schedule.text().to_owned(),
+            schedule: spec.schedule.record(),
             zone: spec.schedule.zone().name().to_owned(),
             spec_hash: spec.spec_hash.clone(),
             skew_tolerance_ms: millis(self.skew_tolerance),
@@ -213,6 +246,7 @@ impl Engine {
         let Some(decided) = job.decided_through else { return };
         let Some(next) = job.next else { return };
         let window = i64::try_from(job.starting_deadline(next).as_secs()).unwrap_or(i64::MAX / 4);
+        let window = window.saturating_add(job.jitter_seconds());
         let mut previous = decided.max(now.wall.timestamp().saturating_sub(window));
         let mut found = Vec::new();
         while let Some(tick) = job.after(previous)
@@ -263,7 +297,8 @@ impl Engine {
             && (job.audit_after(tick) <= now.wall.timestamp() || tick.seconds() <= job.latest_record)
             && found.len() < OWED_MOST
         {
-            found.push((RunKey::new(name.clone(), tick), previous, job.starting_deadline(tick)));
+            let after = job.settled_after(tick);
+            found.push((RunKey::new(name.clone(), tick), previous, after));
             previous = tick.seconds();
         }
         for (run, previous, after) in found {

@@ -197,14 +197,14 @@ pub enum Notice {
         facts: RunFacts,
         /// Why.
         reason: MissedReason,
-        /// How long after the tick this was recorded.
+        /// How long after it was due this was recorded.
         late_ms: i64,
     },
     /// A child process runs.
     RunStarted {
         /// The run.
         facts: RunFacts,
-        /// From the scheduled instant.
+        /// From when it was due.
         start_delay_ms: i64,
         /// Its process id.
         pid: u32,

@@ -20,7 +20,7 @@ use std::time::Duration;
 pub struct Owed {
     /// See [`Claim::previous`](crate::job::Claim::previous).
     pub previous: i64,
-    /// The starting deadline.
+    /// How long after the tick: see [`Job::settled_after`](super::agenda::Job::settled_after).
     pub after: Duration,
     /// What to write, if nobody has decided it.
     pub decision: Decision,
@@ -66,7 +66,7 @@ impl Engine {
                     return;
                 }
                 let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
-                let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+                let late_ms = self.late_ms(now, run);
                 self.notice(Notice::RunMissed { facts, reason, late_ms });
             }
             (_, Some(record)) => self.watch(now, run.clone(), record),

@@ -42,7 +42,9 @@ pub struct Due {
     pub spec: Arc<JobSpec>,
     /// See [`Claim::previous`].
     pub previous: i64,
-    /// How late it may start.
+    /// How long after its tick it is due, milliseconds.
+    pub delay_ms: i64,
+    /// How late after that it may start.
     pub window: Duration,
     /// The end of that.
     pub deadline: Boot,
@@ -58,14 +60,24 @@ pub struct Due {
     pub looks: u32,
 }
 
+impl Due {
+    /// See [`Job::settled_after`](super::agenda::Job::settled_after).
+    fn settled_after(&self) -> Duration {
+        self.window + Duration::from_millis(self.delay_ms.unsigned_abs())
+    }
+}
+
 impl Engine {
-    /// A tick's instant has come.
+    /// A tick's run is due, or was.
     pub(super) fn tick_due(&mut self, now: Now, run: RunKey, previous: i64) {
         let Some(job) = self.jobs.get(&run.job) else { return };
         let spec = Arc::clone(&job.spec);
         let window = job.starting_deadline(run.scheduled_for);
-        let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let delay_ms = job.delay_ms(run.scheduled_for);
+        let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis() - delay_ms;
         let late = Duration::from_millis(u64::try_from(late_ms).unwrap_or(0));
+        // After a start, or a step of the clock, between tick and due instant.
+        let due_at = now.boot + Duration::from_millis(u64::try_from(-late_ms).unwrap_or(0));
         let trigger = if late > ON_TIME { Trigger::CatchUp } else { Trigger::Schedule };
         if trigger == Trigger::CatchUp {
             self.pass_over_older(&run);
@@ -74,9 +86,10 @@ impl Engine {
         let due = Due {
             spec,
             previous,
+            delay_ms,
             window,
-            deadline: now.boot + window.saturating_sub(late),
-            not_before: now.boot + self.hold_back(),
+            deadline: due_at + window.saturating_sub(late),
+            not_before: due_at + self.hold_back(),
             trigger,
             passed_over: false,
             store_failed: false,
@@ -147,12 +160,13 @@ impl Engine {
             return None;
         }
         due.store_failed = false;
-        let (spec, previous, trigger, window) = (Arc::clone(&due.spec), due.previous, due.trigger, due.window);
+        let spec = Arc::clone(&due.spec);
+        let asked = (due.previous, due.delay_ms, due.trigger, due.window);
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         if take {
             self.taking.insert(run.clone());
         }
-        Some(Step::Claim(Claim { take, ..self.claim_of(run, &spec, (previous, trigger, window)) }))
+        Some(Step::Claim(Claim { take, ..self.claim_of(run, &spec, asked) }))
     }
 
     /// A claim of a run under a definition.
@@ -160,12 +174,13 @@ impl Engine {
         &self,
         run: &RunKey,
         spec: &JobSpec,
-        (previous, trigger, window): (i64, Trigger, Duration),
+        (previous, delay_ms, trigger, window): (i64, i64, Trigger, Duration),
     ) -> Claim {
         Claim {
             run: run.clone(),
             owner: self.me.clone(),
             previous,
+            delay_ms,
             take: true,
             takeover: None,
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
@@ -211,7 +226,7 @@ impl Engine {
                 let other = answer
                     .job
                     .as_ref()
-                    .is_some_and(|job| job.schedule != schedule.text() || job.zone != schedule.zone().name());
+                    .is_some_and(|job| job.schedule != schedule.record() || job.zone != schedule.zone().name());
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {
@@ -226,7 +241,7 @@ impl Engine {
     /// Nobody may have it, so nobody decides it: the audit does, for what it is.
     fn paused(&mut self, run: &RunKey) {
         let Some(due) = self.ticks.get(run) else { return };
-        let (previous, after) = (due.previous, due.window);
+        let (previous, after) = (due.previous, due.settled_after());
         self.skip(run, SkipReason::Paused);
         self.owe(run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
     }
@@ -297,7 +312,10 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        self.owe(run.clone(), Owed { previous: due.previous, after: due.window, decision: Decision::Missed(missed) });
+        self.owe(
+            run.clone(),
+            Owed { previous: due.previous, after: due.settled_after(), decision: Decision::Missed(missed) },
+        );
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {

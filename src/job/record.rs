@@ -114,6 +114,8 @@ pub struct RunRecord {
     pub grace_ms: u64,
     /// How long a claim may wait for its begin without a sign of life, milliseconds.
     pub takeover_ms: u64,
+    /// How long after its tick the run is due, milliseconds: the job's jitter.
+    pub delay_ms: i64,
     /// Whether the run occupies its job's slot.
     pub exclusive: bool,
     /// Whether somebody else may start it again when its owner vanished.
@@ -176,6 +178,7 @@ impl RunRecord {
             lease_ms: 0,
             grace_ms: 0,
             takeover_ms: 0,
+            delay_ms: 0,
             exclusive: false,
             rerun: false,
             trigger: String::new(),
@@ -413,6 +416,7 @@ impl RunRecord {
             ("lease_ms", self.lease_ms.to_string()),
             ("grace_ms", self.grace_ms.to_string()),
             ("takeover_ms", self.takeover_ms.to_string()),
+            ("delay_ms", self.delay_ms.to_string()),
             ("exclusive", u8::from(self.exclusive).to_string()),
             ("rerun", u8::from(self.rerun).to_string()),
             ("trigger", self.trigger.clone()),
@@ -451,6 +455,7 @@ impl RunRecord {
             lease_ms: number(fields, "lease_ms")?,
             grace_ms: number(fields, "grace_ms")?,
             takeover_ms: number(fields, "takeover_ms")?,
+            delay_ms: number(fields, "delay_ms")?,
             exclusive: number::<u8>(fields, "exclusive")? != 0,
             rerun: number::<u8>(fields, "rerun")? != 0,
             trigger: fields.field("trigger").into(),

@@ -14,7 +14,7 @@ use super::Tick;
 
 /// How many starts a run with `lostRunPolicy: Rerun` gets at most.
 pub const STARTS_MOST: u32 = 3;
-/// How far a tick may lie ahead of the store's clock before a claim is too early, milliseconds.
+/// How far a run's due instant may lie ahead of the store's clock before a claim is too early, milliseconds.
 pub const EARLY_TOLERANCE_MS: i64 = 250;
 
 /// The text of one request; with the owner, it tells a resent begin from a second one.
@@ -50,6 +50,8 @@ pub struct Claim {
     /// No tick of the schedule lies between this instant (seconds) and the run's own tick: lets `decided_through`
     /// advance.
     pub previous: i64,
+    /// How long after its tick the run is due, milliseconds: the job's jitter.
+    pub delay_ms: i64,
     /// Whether to take it, if it can be had. Without, the question is only who has it.
     pub take: bool,
     /// What was seen unchanged for as long as a takeover has to wait, where this is one.

@@ -17,6 +17,26 @@ pub(super) const HORIZON: i64 = 7_258_118_400;
 /// Longer than any distance between two offsets from UTC: a clock that was set back further ago is past that again.
 const SHIFT_MAX: i64 = 2 * 86_400;
 
+impl Gap {
+    /// The word in `jobs.yaml`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RunAfter => "RunAfter",
+            Self::Skip => "Skip",
+        }
+    }
+}
+
+impl Fold {
+    /// The word in `jobs.yaml`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "First",
+            Self::Both => "Both",
+        }
+    }
+}
+
 /// What a fixed-time job does where its zone's clocks are set. The default is Vixie cron's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DstRule {

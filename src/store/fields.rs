@@ -24,7 +24,7 @@ pub const JOB_FIELDS: [&str; 19] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 26] = [
+pub const RUN_FIELDS: [&str; 27] = [
     "format",
     "scheduled_for",
     "state",
@@ -35,6 +35,7 @@ pub const RUN_FIELDS: [&str; 26] = [
     "lease_ms",
     "grace_ms",
     "takeover_ms",
+    "delay_ms",
     "exclusive",
     "rerun",
     "trigger",

@@ -147,8 +147,9 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     let Some(job) = &mut picture.job else { return Verdict::Unregistered };
     let tick = claim.run.scheduled_for;
     let Some(run) = &mut picture.run else {
-        if tick.millis() > now + EARLY_TOLERANCE_MS {
-            return Verdict::TooEarly { by_ms: tick.millis() - now - EARLY_TOLERANCE_MS };
+        let early_ms = tick.millis() + claim.delay_ms - now - EARLY_TOLERANCE_MS;
+        if early_ms > 0 {
+            return Verdict::TooEarly { by_ms: early_ms };
         }
         if tick.millis() <= job.since {
             return Verdict::Forgot;
@@ -211,6 +212,7 @@ fn new_run(claim: &Claim, now: i64) -> RunRecord {
         lease_ms: claim.lease_ms,
         grace_ms: claim.grace_ms,
         takeover_ms: claim.takeover_ms,
+        delay_ms: claim.delay_ms,
         exclusive: claim.exclusive,
         rerun: claim.rerun,
         trigger: claim.trigger.clone(),
@@ -252,10 +254,9 @@ fn begin(
     }
     if run.exclusive {
         if let Some(occupant) = job.slot.filter(|occupant| *occupant != run.scheduled_for) {
-            let renewed = picture
-                .open
-                .iter()
-                .any(|other| other.scheduled_for == occupant && other.renewed_at >= run.scheduled_for.millis());
+            let due_at = run.scheduled_for.millis() + run.delay_ms;
+            let renewed =
+                picture.open.iter().any(|other| other.scheduled_for == occupant && other.renewed_at >= due_at);
             return Verdict::Busy { occupant, renewed };
         }
         job.slot = Some(run.scheduled_for);

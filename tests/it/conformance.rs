@@ -47,6 +47,7 @@ macro_rules! conformance {
 
 conformance! {
     claims:
+        a_run_with_a_delay_is_too_early_until_it_is_due
         a_free_tick_is_won_and_recorded
         a_resent_claim_is_won_again
         a_claim_of_somebody_elses_run_is_held_and_names_the_holder
@@ -80,6 +81,7 @@ conformance! {
         a_retry_that_holds_its_slot_is_not_superseded
         a_retry_beside_later_runs_is_not_superseded_where_runs_may_overlap;
     slots:
+        a_busy_slot_tells_whether_its_occupant_lived_after_the_run_was_due
         a_begin_takes_the_slot_and_its_end_frees_it
         a_busy_slot_names_its_occupant
         a_busy_slot_tells_whether_its_occupant_lived_after_the_tick

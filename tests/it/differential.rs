@@ -160,6 +160,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         What::Claim { take, takeover, exclusive, rerun, far } => Step::Claim(Claim {
             previous: if *far { 0 } else { previous },
             owner: owner.clone(),
+            delay_ms: i64::from(made.spoilt) * 400,
             take: *take,
             takeover: takeover.then(|| seen(found, made.spoilt)),
             lease_ms: u64::from(made.owner),

@@ -515,6 +515,7 @@ fn table(random: &mut Random) -> JobTable {
             lost_run_policy,
             timeout: Some(Duration::from_secs(40)),
             termination_grace_period: Duration::from_secs(2),
+            jitter: Duration::ZERO,
             starting_deadline: None,
             retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
             output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },

@@ -13,6 +13,7 @@ fn a_tick_is_claimed_once_it_is_due_and_never_before() {
         run: run(),
         owner: me(),
         previous: DECIDED,
+        delay_ms: 0,
         take: true,
         takeover: None,
         lease_ms: 15_000,

@@ -12,6 +12,7 @@ mod burst;
 mod claims;
 mod clock;
 mod drain;
+mod jitter;
 mod leases;
 mod outages;
 mod places;
@@ -98,6 +99,7 @@ fn job(text: &str) -> JobSpec {
         lost_run_policy: LostRunPolicy::Report,
         timeout: None,
         termination_grace_period: secs(30),
+        jitter: Duration::ZERO,
         starting_deadline: Some(WINDOW),
         retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
         output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },

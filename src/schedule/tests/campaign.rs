@@ -215,7 +215,7 @@ fn compare(case: &Case, zones: &mut Zones) -> Result<Option<usize>, String> {
     }
     let canonical = schedule.canonical();
     let again = Schedule::parse(&canonical, &zone, "another job").map_err(|error| format!("{canonical}: {error:?}"))?;
-    if again.0.plan != schedule.0.plan || again.canonical() != canonical {
+    if again.0.parts[0].plan != schedule.0.parts[0].plan || again.canonical() != canonical {
         return Err(format!("its canonical text {canonical} is another schedule"));
     }
     if between(&again.with_dst(*rule)) != wanted {

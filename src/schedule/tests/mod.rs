@@ -9,6 +9,7 @@ mod grammar;
 mod oracle;
 mod print;
 mod shifts;
+mod union;
 mod zones;
 
 use super::Schedule;

@@ -97,6 +97,7 @@ fn claim_arguments(claim: &Claim) -> Vec<String> {
         flag(claim.rerun),
         claim.trigger.clone(),
         claim.spec_hash.clone(),
+        claim.delay_ms.to_string(),
     ];
     if let Some(seen) = &claim.takeover {
         args.extend(seen_arguments(seen));
