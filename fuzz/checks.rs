@@ -1,8 +1,6 @@
 //! What must be true of any input at all. Each function panics where it is not: the fuzzer calls them with what it makes
 //! up, and `tests/it/fuzz_corpus.rs` with what the fuzzer found worth keeping.
 
-#![expect(dead_code, reason = "each fuzz target uses one of these")]
-
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;

@@ -50,7 +50,9 @@ fn table(schedule: fn(usize) -> String) -> String {
     let mut text = "jobs:\n".to_owned();
     for job in 0..JOBS {
         let zone = if job % 4 == 0 { format!(", timeZone: {}", zones[job / 4 % 4]) } else { String::new() };
-        text += &format!("  - {{name: job-{job}, schedule: \"{}\", command: /bin/work {job}{zone}}}\n", schedule(job));
+        let timeout = if job % 5 == 0 { ", timeout: 30m" } else { "" };
+        let schedule = schedule(job);
+        text += &format!("  - {{name: job-{job}, schedule: \"{schedule}\", command: work {job}{zone}{timeout}}}\n");
     }
     text
 }

@@ -2,7 +2,4 @@
 
 #![no_main]
 
-#[path = "../checks.rs"]
-mod checks;
-
 libfuzzer_sys::fuzz_target!(|data: &[u8]| checks::table(data));

@@ -13,6 +13,9 @@ use chrono::NaiveDateTime;
 use chrono::Timelike;
 use chrono::Utc;
 use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
 /// The last year that is searched.
 pub(super) const LAST_YEAR: i32 = 2200;
@@ -29,31 +32,55 @@ pub(super) struct Fields {
     pub elapsed: bool,
 }
 
+/// So many days are found by this module's own search before one of the crate is made: as many as reading a table takes
+/// for a job. Making one costs as much as finding a dozen days, and tables are read for other reasons than running them.
+const OWN_SEARCHES: u32 = 4;
+
 /// A searchable expression.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Calendar {
     fields: Fields,
-    cron: Option<Arc<CronDays>>,
+    /// Made when it is worth it; `None` inside: the crate cannot do these days.
+    cron: OnceLock<Option<Arc<CronDays>>>,
+    own_searches: AtomicU32,
 }
+
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+}
+
+impl Eq for Calendar {}
 
 impl Calendar {
     pub fn new(fields: Fields) -> Self {
-        let cron = fields.days.is_plain().then(|| CronDays::of(&fields)).flatten();
-        Self { fields, cron }
+        Self { fields, cron: OnceLock::new(), own_searches: AtomicU32::new(0) }
     }
 
     pub fn fields(&self) -> &Fields {
         &self.fields
     }
 
+    /// The search by the crate, if it is used by now.
     #[cfg(test)]
-    pub fn is_searched_by_cron(&self) -> bool {
-        self.cron.is_some()
+    pub fn cron_days(&self) -> Option<&CronDays> {
+        self.cron()
+    }
+
+    fn cron(&self) -> Option<&CronDays> {
+        if !self.fields.days.is_plain() || self.own_searches.load(Ordering::Relaxed) < OWN_SEARCHES {
+            return None;
+        }
+        self.cron.get_or_init(|| CronDays::of(&self.fields)).as_deref()
     }
 
     /// The first matching time strictly later than `local`; `None` after [`LAST_YEAR`].
     pub fn next(&self, local: i64) -> Option<i64> {
-        let Some(cron) = &self.cron else { return self.fields.next(local) };
+        let Some(cron) = self.cron() else {
+            self.own_searches.fetch_add(1, Ordering::Relaxed);
+            return self.fields.next(local);
+        };
         let from = DateTime::<Utc>::from_timestamp(local + 1, 0)?.naive_utc();
         let today = from.date();
         if self.fields.is_day(today)

@@ -74,7 +74,7 @@ struct Part {
 enum Plan {
     /// Multiples of so many seconds since the epoch.
     Every(i64),
-    Calendar(Box<Calendar>),
+    Calendar(Arc<Calendar>),
 }
 
 impl Schedule {
@@ -85,7 +85,7 @@ impl Schedule {
     pub fn parse(text: &str, zone: &Zone, salt: &str) -> Result<Self, ScheduleError> {
         let plan = match parse::parse(text, salt)? {
             Expression::Every(seconds) => Plan::Every(seconds),
-            Expression::Fields(fields) => Plan::Calendar(Box::new(Calendar::new(fields))),
+            Expression::Fields(fields) => Plan::Calendar(Arc::new(Calendar::new(fields))),
         };
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace()).to_owned();
         let parts = vec![Part { text: text.clone(), plan }];

@@ -54,6 +54,18 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         return named(whole);
     }
     let words = whole.words();
+    // What is wholly understood needs no advice, and some of it looks through all names of zones.
+    if let 5 | 6 = words.len()
+        && let Ok(fields) = fields(&words, salt)
+        && fields.ever_match()
+    {
+        return Ok(Expression::Fields(fields));
+    }
+    refused(whole, &words, salt)
+}
+
+/// Why `whole` is no expression of fields. It may turn out to be one only if it is one.
+fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, ScheduleError> {
     if let Some((name, zone)) = words[0].split_once('=')
         && name.text.to_ascii_uppercase().ends_with("TZ")
     {
@@ -65,13 +77,13 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         let words = Piece { text, column: 0 }.words();
         matches!(words.len(), 5 | 6) && fields(&words, salt).is_ok_and(|fields| fields.ever_match())
     };
-    let misplaced = || advice::zone(&words).or_else(|| advice::command(whole, &words));
+    let misplaced = || advice::zone(words).or_else(|| advice::command(whole, words));
     if let Some(error) = advice::blank_in_list(whole, is_schedule).or_else(misplaced) {
         return Err(error);
     }
     let fields = match words.len() {
-        5 | 6 => fields(&words, salt)?,
-        0..=4 => return Err(too_few(whole, &words)),
+        5 | 6 => fields(words, salt)?,
+        0..=4 => return Err(too_few(whole, words)),
         count => {
             let from = words[6].column - whole.column;
             let rest = whole.part(from, whole.text.len());
@@ -80,7 +92,7 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         }
     };
     if !fields.ever_match() {
-        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(&words)));
+        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(words)));
     }
     Ok(Expression::Fields(fields))
 }

@@ -15,6 +15,12 @@ fn replay(kept: &str, check: fn(&[u8])) {
 }
 
 #[test]
+fn a_line_is_its_input() {
+    let all: Vec<u8> = (0..=255).collect();
+    assert_eq!(lines::input(&lines::line(&all)), all);
+}
+
+#[test]
 fn the_parser_stands_all_kept_inputs() {
     replay(include_str!("../fixtures/fuzz/schedule.txt"), checks::schedule);
 }
