@@ -11,12 +11,15 @@ mod days;
 mod dst;
 mod error;
 mod every;
+mod explain;
 mod field;
 mod field_advice;
 mod hash;
 mod mark;
 mod parse;
 mod print;
+mod shifts;
+mod summary;
 mod zone;
 mod zone_data;
 mod zone_error;
@@ -28,7 +31,13 @@ pub use dst::DstRule;
 pub use dst::Fold;
 pub use dst::Gap;
 pub use error::ScheduleError;
+pub use explain::ExplainedField;
+pub use explain::Explanation;
+pub use explain::explain;
 pub use hash::stable_hash;
+pub use shifts::Action;
+pub use shifts::Effect;
+pub use shifts::Shift;
 pub use zone::Zone;
 pub use zone_data::zone_data_version;
 pub use zone_error::ZoneError;
@@ -180,24 +189,6 @@ impl Schedule {
     pub fn either_day_field_matches(&self) -> bool {
         let either = |part: &Part| matches!(&part.plan, Plan::Calendar(found) if found.fields().days.either_matches());
         self.0.parts.iter().any(either)
-    }
-
-    /// What an operator should know about this tick because the zone's clocks are set near it; `None` for most, and
-    /// where one of several expressions names it plainly.
-    pub fn note(&self, tick: DateTime<Utc>) -> Option<&'static str> {
-        let inner = &*self.0;
-        let at = tick.timestamp();
-        let named = inner.parts.iter().filter(|part| part.plan.after(inner, at - 1) == Some(at));
-        let mut note = None;
-        for part in named {
-            match &part.plan {
-                Plan::Calendar(calendar) if !calendar.fields().elapsed => {
-                    note = Some(dst::note(&inner.zone, calendar, at)?);
-                }
-                _ => return None,
-            }
-        }
-        note
     }
 }
 

@@ -97,6 +97,12 @@ fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, Sche
     Ok(Expression::Fields(fields))
 }
 
+/// The fields that a name such as `@daily` stands for.
+pub(super) fn meaning_of_name(text: &str) -> Option<&'static str> {
+    let lower = text.to_ascii_lowercase();
+    MACROS.iter().find(|(known, _)| *known == lower).map(|(_, meaning)| *meaning)
+}
+
 /// Without the blanks around it, and only what a keyboard in ASCII can type.
 fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
     if text.len() > BYTES_MAX && !is_canonical(text) {

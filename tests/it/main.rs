@@ -15,5 +15,6 @@ mod guardian;
 mod processes;
 mod redis_store;
 mod schedule_cases;
+mod schedule_commands;
 mod sqlite_store;
 mod support;

@@ -5,6 +5,7 @@ mod calendar;
 mod campaign;
 mod cases;
 mod errors;
+mod explain;
 mod grammar;
 mod oracle;
 mod print;

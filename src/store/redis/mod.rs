@@ -15,6 +15,7 @@
 mod link;
 mod probe;
 mod scripts;
+mod url;
 mod wire;
 
 use super::Error;
@@ -66,8 +67,8 @@ impl RedisStore {
     /// # Errors
     /// What is wrong with the URL, in words that do not repeat it: it may hold a password.
     pub fn open(url: &str, namespace: &Namespace) -> Result<Self, String> {
-        if url.contains(['?', '#']) {
-            return Err("options after `?` or `#` do not exist; in a password write `%3F` and `%23` for them".into());
+        if let Some(wrong) = url::wrong_part(url) {
+            return Err(wrong.into());
         }
         let info = url.into_connection_info().map_err(|error| {
             let wanted = "characters such as `@ / : %` in user or password are written `%40 %2F %3A %25`";
