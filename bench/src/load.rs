@@ -57,8 +57,8 @@ fn table(schedule: fn(usize) -> String) -> String {
     text
 }
 
-fn load(sources: &[Source]) -> JobTable {
-    config::load(sources).unwrap_or_else(|problems| panic!("{}", config::render(&problems[..1]))).table
+fn load(sources: &[Source], now: DateTime<Utc>) -> JobTable {
+    config::load(sources, now).unwrap_or_else(|problems| panic!("{}", config::render(&problems[..1]))).table
 }
 
 fn first_ticks(table: &JobTable, from: DateTime<Utc>) {
@@ -80,9 +80,9 @@ pub fn run() {
         let text = table(schedule);
         let sources = [Source::new("jobs.yaml", text.clone().into_bytes())];
         let milliseconds = |work: &mut dyn FnMut()| best(ROUNDS, work) / 1e6;
-        let all = milliseconds(&mut || first_ticks(&load(&sources), from));
-        let loading = milliseconds(&mut || drop(black_box(load(&sources))));
-        let loaded = load(&sources);
+        let all = milliseconds(&mut || first_ticks(&load(&sources, from), from));
+        let loading = milliseconds(&mut || drop(black_box(load(&sources, from))));
+        let loaded = load(&sources, from);
         let ticks = milliseconds(&mut || first_ticks(&loaded, from));
         let texts: Vec<String> = (0..JOBS).map(schedule).collect();
         let utc = Zone::utc();
