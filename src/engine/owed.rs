@@ -16,7 +16,7 @@ use crate::job::Verdict;
 use std::time::Duration;
 
 /// A tick to settle.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Owed {
     /// See [`Claim::previous`](crate::job::Claim::previous).
     pub previous: i64,

@@ -36,7 +36,7 @@ const HOLD_BACK_MOST: Duration = Duration::from_millis(50);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// A tick that is due.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Due {
     /// The job as it was when the tick came.
     pub spec: Arc<JobSpec>,
