@@ -6,15 +6,20 @@
 
 mod advice;
 mod calendar;
+mod cron_days;
 mod days;
 mod dst;
 mod error;
 mod every;
+mod explain;
 mod field;
 mod field_advice;
 mod hash;
 mod mark;
 mod parse;
+mod print;
+mod shifts;
+mod summary;
 mod zone;
 mod zone_data;
 mod zone_error;
@@ -26,7 +31,13 @@ pub use dst::DstRule;
 pub use dst::Fold;
 pub use dst::Gap;
 pub use error::ScheduleError;
+pub use explain::ExplainedField;
+pub use explain::Explanation;
+pub use explain::explain;
 pub use hash::stable_hash;
+pub use shifts::Action;
+pub use shifts::Effect;
+pub use shifts::Shift;
 pub use zone::Zone;
 pub use zone_data::zone_data_version;
 pub use zone_error::ZoneError;
@@ -35,13 +46,17 @@ use calendar::Calendar;
 use chrono::DateTime;
 use chrono::Utc;
 use parse::Expression;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 /// At most so many occurrences are computed at once.
 const OCCURRENCES_MAX: usize = 10_000;
 
-/// When a job is due: an expression in a zone. Cheap to clone.
+/// Between the expressions of a job that has several. No expression contains it.
+const SEPARATOR: &str = "; ";
+
+/// When a job is due: one or more expressions in a zone. Cheap to clone.
 ///
 /// Years before 1900 and from 2200 on have no ticks.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,8 +66,16 @@ pub struct Schedule(Arc<Inner>);
 struct Inner {
     text: String,
     zone: Zone,
-    plan: Plan,
+    /// In the order they were written; never empty.
+    parts: Vec<Part>,
     dst: DstRule,
+}
+
+/// One expression.
+#[derive(Clone, PartialEq, Eq)]
+struct Part {
+    text: String,
+    plan: Plan,
 }
 
 /// How ticks are found. A further way to name them is a further variant.
@@ -60,7 +83,7 @@ struct Inner {
 enum Plan {
     /// Multiples of so many seconds since the epoch.
     Every(i64),
-    Calendar(Box<Calendar>),
+    Calendar(Arc<Calendar>),
 }
 
 impl Schedule {
@@ -71,10 +94,22 @@ impl Schedule {
     pub fn parse(text: &str, zone: &Zone, salt: &str) -> Result<Self, ScheduleError> {
         let plan = match parse::parse(text, salt)? {
             Expression::Every(seconds) => Plan::Every(seconds),
-            Expression::Fields(fields) => Plan::Calendar(Box::new(Calendar::new(fields))),
+            Expression::Fields(fields) => Plan::Calendar(Arc::new(Calendar::new(fields))),
         };
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace()).to_owned();
-        Ok(Self(Arc::new(Inner { text, zone: zone.clone(), plan, dst: DstRule::default() })))
+        let parts = vec![Part { text: text.clone(), plan }];
+        Ok(Self(Arc::new(Inner { text, zone: zone.clone(), parts, dst: DstRule::default() })))
+    }
+
+    /// A schedule that is due whenever this one or another of the same zone is; an instant that several name is one
+    /// tick.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        debug_assert_eq!(self.0.zone, other.0.zone, "all expressions of a job mean the same wall clock");
+        let mut inner = Arc::unwrap_or_clone(self.0);
+        inner.parts.extend_from_slice(&other.0.parts);
+        inner.text = inner.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(SEPARATOR);
+        Self(Arc::new(inner))
     }
 
     /// The same schedule with another rule for the days on which clocks are set.
@@ -89,13 +124,7 @@ impl Schedule {
     pub fn after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let inner = &*self.0;
         let from = instant.timestamp(); // rounded down, so the next whole second is later than `instant`
-        let found = match &inner.plan {
-            Plan::Every(seconds) => (from.div_euclid(*seconds) + 1).checked_mul(*seconds)?,
-            Plan::Calendar(calendar) if calendar.fields().elapsed => {
-                dst::after(&inner.zone, dst::ELAPSED, calendar, from)?
-            }
-            Plan::Calendar(calendar) => dst::after(&inner.zone, inner.dst, calendar, from)?,
-        };
+        let found = inner.parts.iter().filter_map(|part| part.plan.after(inner, from)).min()?;
         DateTime::from_timestamp(found, 0)
     }
 
@@ -104,9 +133,45 @@ impl Schedule {
         std::iter::successors(self.after(from), |tick| self.after(*tick)).take(count.min(OCCURRENCES_MAX)).collect()
     }
 
-    /// The expression as written, without the blanks around it.
+    /// All ticks from `from` on and before `until`, in order and each once. Each is computed when it is asked for, so a
+    /// long span costs nothing by itself; take no more than you need.
+    pub fn between(&self, from: DateTime<Utc>, until: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> {
+        // `after` looks at whole seconds: one second less is enough to find a tick at `from`.
+        let before = DateTime::from_timestamp(from.timestamp().saturating_sub(1), 0).unwrap_or(from);
+        let first = self.after(before).filter(|tick| *tick >= from).or_else(|| self.after(from));
+        std::iter::successors(first, |tick| self.after(*tick)).take_while(move |tick| *tick < until)
+    }
+
+    /// The one spelling that all texts of this meaning share: numbers, ranges and steps, with macros, names and `H`
+    /// resolved. Read again, under whatever job's name, it is the same schedule, and its own canonical text. Several
+    /// expressions are in a fixed order, each once, and joined by `"; "`, as in [`text`](Self::text). It knows neither
+    /// the zone nor the [`DstRule`].
+    pub fn canonical(&self) -> String {
+        let texts: BTreeSet<_> = self.0.parts.iter().map(|part| part.plan.canonical()).collect();
+        texts.into_iter().collect::<Vec<_>>().join(SEPARATOR)
+    }
+
+    /// The expression as written, without the blanks around it; several are joined by `"; "`.
     pub fn text(&self) -> &str {
         &self.0.text
+    }
+
+    /// All that decides its ticks, besides the zone and the job's name, as one text for records: two schedules that
+    /// differ in it differ.
+    pub fn record(&self) -> String {
+        let DstRule { gap, fold } = self.0.dst;
+        if self.0.dst == DstRule::default() {
+            return self.0.text.clone();
+        }
+        format!("{}{SEPARATOR}dst {}/{}", self.0.text, gap.as_str(), fold.as_str())
+    }
+
+    /// Each expression as a schedule of its own.
+    pub fn parts(&self) -> impl Iterator<Item = Self> + '_ {
+        let Inner { zone, dst, .. } = &*self.0;
+        let alone =
+            |part: &Part| Inner { text: part.text.clone(), zone: zone.clone(), parts: vec![part.clone()], dst: *dst };
+        self.0.parts.iter().map(move |part| Self(Arc::new(alone(part))))
     }
 
     /// The zone whose wall clock it means.
@@ -114,18 +179,35 @@ impl Schedule {
         &self.0.zone
     }
 
-    /// Both day fields restrict the days, so that a day matches if *either* does. Few people expect it: warn.
-    pub fn either_day_field_matches(&self) -> bool {
-        matches!(&self.0.plan, Plan::Calendar(calendar) if calendar.fields().days.either_matches())
+    /// What it does on the days on which clocks are set.
+    pub fn dst(&self) -> DstRule {
+        self.0.dst
     }
 
-    /// What an operator should know about this tick because the zone's clocks are set near it; `None` for most.
-    pub fn note(&self, tick: DateTime<Utc>) -> Option<&'static str> {
-        match &self.0.plan {
-            Plan::Calendar(calendar) if !calendar.fields().elapsed => {
-                dst::note(&self.0.zone, calendar, tick.timestamp())
+    /// Both day fields of an expression restrict the days, so that a day matches if *either* does. Few people expect
+    /// it: warn.
+    pub fn either_day_field_matches(&self) -> bool {
+        let either = |part: &Part| matches!(&part.plan, Plan::Calendar(found) if found.fields().days.either_matches());
+        self.0.parts.iter().any(either)
+    }
+}
+
+impl Plan {
+    fn canonical(&self) -> String {
+        match self {
+            Self::Every(seconds) => print::every(*seconds),
+            Self::Calendar(calendar) => print::fields(calendar.fields()),
+        }
+    }
+
+    /// The first instant strictly later than `from`, both in seconds since the epoch.
+    fn after(&self, schedule: &Inner, from: i64) -> Option<i64> {
+        match self {
+            Self::Every(seconds) => (from.div_euclid(*seconds) + 1).checked_mul(*seconds),
+            Self::Calendar(calendar) if calendar.fields().elapsed => {
+                dst::after(&schedule.zone, dst::ELAPSED, calendar, from)
             }
-            _ => None,
+            Self::Calendar(calendar) => dst::after(&schedule.zone, schedule.dst, calendar, from),
         }
     }
 }

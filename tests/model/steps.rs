@@ -199,6 +199,7 @@ impl Ask {
                 previous: if takeover.is_none() { tick(self.tick).seconds() - MINUTE } else { i64::MAX },
                 take: true,
                 takeover: takeover.map(View::seen),
+                delay_ms: 0,
                 lease_ms: 15_000,
                 grace_ms: 10_000,
                 takeover_ms: 5_000,

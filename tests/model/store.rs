@@ -53,10 +53,13 @@ pub struct Stores {
     kept: Vec<Kept>,
     briefs: Vec<Brief>,
     index: HashMap<String, u32>,
-    answers: HashMap<(u32, Ask, u8), (u32, Said, Option<View>)>,
+    /// By records, request and clock: the records after it, and what is answered.
+    answers: HashMap<(u32, Ask, u8), Applied>,
     renamed: HashMap<(u32, Names, [u8; TICKS]), u32>,
 }
 
+/// Records, a verdict and the run.
+pub type Applied = (u32, Said, Option<View>);
 /// The new number of each replica.
 pub type Names = [u8; REPLICAS];
 
@@ -94,7 +97,7 @@ impl Stores {
         self.briefs[store as usize]
     }
 
-    pub fn apply(&mut self, store: u32, ask: Ask, clock: u8) -> (u32, Said, Option<View>) {
+    pub fn apply(&mut self, store: u32, ask: Ask, clock: u8) -> Applied {
         if let Some(known) = self.answers.get(&(store, ask, clock)) {
             return *known;
         }
@@ -200,11 +203,18 @@ impl Kept {
     fn apply(&mut self, step: &Step, now: i64) -> Answer {
         let open = self.job.iter().flat_map(|job| &job.open).filter_map(|tick| self.runs.get(tick).cloned()).collect();
         let finals = self.runs.values().filter(|run| !run.is_open()).map(|run| run.scheduled_for);
+        let lowest = match step {
+            Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
+                self.runs.range(*first..=run.scheduled_for).next().map(|(tick, _)| *tick)
+            }
+            _ => None,
+        };
         let mut picture = Picture {
             job: self.job.clone(),
             run: step.run().and_then(|run| self.runs.get(&run.scheduled_for).cloned()),
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
+            lowest,
         };
         let (answer, changes) = transition::apply(&mut picture, step, now);
         if changes.job {

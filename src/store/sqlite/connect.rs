@@ -9,6 +9,7 @@ use crate::store::Probe;
 use crate::store::Reach;
 use nix::sys::statfs::FsType;
 use nix::sys::statfs::statfs;
+use sqlx::AssertSqlSafe;
 use sqlx::ConnectOptions;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -20,9 +21,16 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio::time::timeout;
 
-/// Version of the tables: thousands are forms that an older program cannot use, the rest are additions that it
-/// leaves alone.
-const SCHEMA: i64 = 1000;
+/// What brings the tables from one version to the next, oldest first. Thousands are forms that an older program cannot
+/// use, the rest are additions that it leaves alone.
+const MIGRATIONS: [(i64, &str); 4] = [
+    (1000, include_str!("schema/1000.sql")),
+    (1001, include_str!("schema/1001.sql")),
+    (1002, include_str!("schema/1002.sql")),
+    (1003, include_str!("schema/1003.sql")),
+];
+const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+const SCHEMA_FIRST: i64 = MIGRATIONS[0].0;
 const SCHEMA_STEP: i64 = 1000;
 /// How long opening is tried while another process sets the same new file up, and the pause in between.
 const OPEN_WITHIN: Duration = Duration::from_secs(3);
@@ -83,34 +91,35 @@ async fn set_up(path: &Path, options: &SqliteConnectOptions) -> Result<Opened, F
 
 /// Several processes may do this at once: the second finds the work done.
 async fn migrate(connection: &mut SqliteConnection) -> Result<(), Failure> {
-    if check_version(connection).await? {
+    if check_version(connection).await? >= SCHEMA {
         return Ok(());
     }
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
-    if !check_version(connection).await? {
-        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *connection).await?;
-        sqlx::raw_sql("PRAGMA user_version = 1000").execute(&mut *connection).await?;
+    let found = check_version(connection).await?;
+    for (version, sql) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
+        sqlx::raw_sql(*sql).execute(&mut *connection).await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {version}"))).execute(&mut *connection).await?;
     }
     sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
     Ok(())
 }
 
-/// Whether the tables are there.
-async fn check_version(connection: &mut SqliteConnection) -> Result<bool, Failure> {
+/// The version of the tables; 0: there are none.
+async fn check_version(connection: &mut SqliteConnection) -> Result<i64, Failure> {
     let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await?;
     if found / SCHEMA_STEP > SCHEMA / SCHEMA_STEP {
         let detail = format!(
             "the tables have version {found}, this version knows those below {}: a newer onecron made them: run that \
              one here too",
-            SCHEMA + SCHEMA_STEP
+            SCHEMA / SCHEMA_STEP * SCHEMA_STEP + SCHEMA_STEP
         );
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }
-    if found != 0 && found < SCHEMA {
+    if found != 0 && found < SCHEMA_FIRST {
         let detail = format!("the file is the database of another program (its user_version is {found}): name another");
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }
-    Ok(found >= SCHEMA)
+    Ok(found)
 }
 
 /// The folder must be there, and be on this host's own disk.

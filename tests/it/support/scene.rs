@@ -50,6 +50,7 @@ pub fn claim_of(run: &RunKey, who: &str) -> Claim {
         run: run.clone(),
         owner: replica(who),
         previous: 0,
+        delay_ms: 0,
         take: true,
         takeover: None,
         lease_ms: 15_000,
