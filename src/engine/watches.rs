@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// An open run of another replica.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Watch {
     /// As last read.
     pub record: RunRecord,
