@@ -48,6 +48,8 @@ pub struct Job {
     pub revision: u64,
     /// See [`JobRecord::decided_through`](crate::job::JobRecord::decided_through); unknown before the first answer.
     pub decided_through: Option<i64>,
+    /// Whether it was last registered under another definition than ours.
+    pub defined_otherwise: bool,
     /// See [`JobRecord::last_success`](crate::job::JobRecord::last_success).
     pub last_success: Option<Tick>,
     /// The tick that comes next.
@@ -122,6 +124,7 @@ impl Engine {
             registered: false,
             revision: 0,
             decided_through: None,
+            defined_otherwise: false,
             last_success: None,
             next: None,
             next_due: 0,
@@ -263,7 +266,7 @@ impl Engine {
         }
     }
 
-    fn is_tracked(&self, run: &RunKey) -> bool {
+    pub(super) fn is_tracked(&self, run: &RunKey) -> bool {
         self.ticks.contains_key(run)
             || self.runs.contains_key(run)
             || self.watches.contains_key(run)

@@ -13,6 +13,7 @@ use crate::clock::Now;
 use crate::job::Answer;
 use crate::job::Claim;
 use crate::job::Decision;
+use crate::job::EARLY_TOLERANCE_MS;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Outcome;
@@ -210,9 +211,8 @@ impl Engine {
                 due.not_before = now.boot + wait;
                 // Our clock is ahead, so the deadline by our clock was, too.
                 due.deadline = due.deadline.max(due.not_before + due.window);
-                if wait > self.skew_tolerance && !std::mem::replace(&mut self.skewed, true) {
-                    self.notice(Notice::ClockSkewed { by_ms });
-                }
+                let store_ms = run.scheduled_for.millis() + due.delay_ms - EARLY_TOLERANCE_MS - by_ms;
+                self.store_told_time(sent, store_ms);
                 self.look_at_tick(now, run);
             }
             Verdict::Free => self.no_place(now, run),
@@ -284,6 +284,7 @@ impl Engine {
             return self.no_place(now, run);
         }
         let Some(due) = self.remove_tick(run) else { return };
+        self.compare_claim(&record, &run.job);
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         let holder = Some(record.owner.clone());
         // A tick that was decided without a run is not said to be run by whoever decided it.

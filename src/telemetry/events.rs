@@ -64,6 +64,14 @@ macro_rules! run_event {
     };
 }
 
+mod fleet;
+
+pub use fleet::TableDisagrees;
+pub use fleet::clock_in_order;
+pub use fleet::clock_skewed;
+pub use fleet::table_agrees;
+pub use fleet::table_disagrees;
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -297,28 +305,6 @@ pub fn store_recovered(outage: Duration) {
 /// A setting of the store weakens what onecron promises.
 pub fn store_unsafe(check: &str, found: &str, wanted: &str) {
     event!(WARN, "store_unsafe", "a setting of the store weakens the promise", check, found, wanted);
-}
-
-/// This machine's clock and the store's are further apart than tolerated. Positive: ours is ahead.
-pub fn clock_skewed(offset_ms: i64, tolerance: Duration) {
-    event!(
-        WARN,
-        "clock_skewed",
-        "this machine's clock differs from the store's",
-        offset_ms,
-        tolerance_ms = millis(tolerance)
-    );
-}
-
-/// The clocks agree again.
-pub fn clock_in_order(offset_ms: i64, tolerance: Duration) {
-    event!(
-        INFO,
-        "clock_in_order",
-        "this machine's clock agrees with the store's again",
-        offset_ms,
-        tolerance_ms = millis(tolerance)
-    );
 }
 
 /// The wall clock stepped against the boot clock, or the machine slept. Positive: forward.
