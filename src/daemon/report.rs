@@ -71,6 +71,7 @@ impl Reporter {
                 if again { events::job_forgotten(&job, since) } else { events::job_registered(&job, since) }
             }
             Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
+            Notice::JobUnreadable { job, format } => events::job_unreadable(&job, format),
             Notice::JobAhead { job, through } => events::job_ahead(&job, through),
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
             Notice::MeetingFails { detail } => events::store_unsafe("presence", &detail, PRESENCE_WANTED),
@@ -96,6 +97,9 @@ impl Reporter {
             }
             Notice::RunMissed { facts, reason, late_ms } => {
                 events::run_missed(&unclaimed(facts), reason, length(late_ms));
+            }
+            Notice::RunsMissed { job, first, through, count, reason } => {
+                events::runs_missed(&job, (first, through), count, reason);
             }
             Notice::RunStarted { facts, start_delay_ms, pid } => {
                 events::run_started(&claimed(facts), length(start_delay_ms), pid);

@@ -106,7 +106,7 @@ impl Store for Broken {
 
 fn table(command: &str) -> JobTable {
     let text = format!("jobs:\n  - {{name: work, schedule: '@yearly', command: {command:?}}}\n");
-    config::load(&[Source::new("jobs.yaml", text.into_bytes())]).unwrap().table
+    config::load(&[Source::new("jobs.yaml", text.into_bytes())], DateTime::default()).unwrap().table
 }
 
 fn me() -> ReplicaId {

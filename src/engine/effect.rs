@@ -141,6 +141,13 @@ pub enum Notice {
         /// Ticks of the former schedule up to here that nobody had taken are not run.
         through: Tick,
     },
+    /// The store has records of a job that this version cannot read.
+    JobUnreadable {
+        /// The job.
+        job: JobName,
+        /// Their form; 0: a field holds what this version does not know.
+        format: u32,
+    },
     /// The records of a job say that ticks of the future are decided.
     JobAhead {
         /// The job.
@@ -230,6 +237,19 @@ pub enum Notice {
         reason: MissedReason,
         /// How long after it was due this was recorded.
         late_ms: i64,
+    },
+    /// Nobody ran a range of ticks; said by the replica that recorded it.
+    RunsMissed {
+        /// The job.
+        job: JobName,
+        /// The first tick.
+        first: Tick,
+        /// The last.
+        through: Tick,
+        /// How many.
+        count: u64,
+        /// Why.
+        reason: MissedReason,
     },
     /// A child process runs.
     RunStarted {

@@ -263,8 +263,13 @@ impl Engine {
         self.fleet.looks.contains(run).then(|| Step::Read { run: run.clone() })
     }
 
-    pub(super) fn look_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+    /// There is no more to be learned of it.
+    pub(super) fn looked(&mut self, run: &RunKey) {
         self.fleet.looks.remove(run);
+    }
+
+    pub(super) fn look_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        self.looked(run);
         if let Some(record) = answer.run {
             self.watch(now, run.clone(), record);
         }

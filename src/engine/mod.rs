@@ -24,6 +24,7 @@ mod runs;
 mod skew;
 mod tables;
 mod ticks;
+mod unreadable;
 mod watches;
 
 #[cfg(test)]
@@ -280,12 +281,18 @@ impl Engine {
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });
             self.look_around(now, outage.is_some());
+            self.pass_over_after_outage(now);
+            self.ask_owed_after_outage();
             // What the store is, and what it remembers, may have changed while it was away.
             for job in self.jobs.keys().filter(|_| outage.is_some()) {
                 self.outbox.want(Topic::Register(job.clone()));
             }
         }
         for ((topic, step), answer) in asked.topics.into_iter().zip(asked.steps.iter()).zip(answers) {
+            if let Verdict::Unreadable { format } = answer.verdict {
+                self.cannot_read(now, topic, format);
+                continue;
+            }
             if answer.verdict == (Verdict::Registered { fresh: true, rescheduled: false })
                 && let Some(job) = self.jobs.get_mut(topic.job())
             {
@@ -322,6 +329,9 @@ impl Engine {
                 if let Some(due) = self.ticks.get_mut(run) {
                     due.store_failed = true;
                 }
+            }
+            if let Topic::Owed(run) = &topic {
+                self.settle_failed(run);
             }
             if let Topic::Run(run) = &topic
                 && let Some(ours) = self.runs.get_mut(run)

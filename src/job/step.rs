@@ -80,6 +80,16 @@ pub enum Expect {
         /// The starting deadline, milliseconds.
         after_ms: i64,
     },
+    /// No record of any tick from the first one to the run's own, all after the last that is known to be decided, and
+    /// the run's own that many milliseconds ago by the store's clock. What is decided, is for all of them.
+    AbsentRange {
+        /// The first tick.
+        first: Tick,
+        /// How many ticks of the schedule there are, for people.
+        count: u64,
+        /// As above, for the last tick.
+        after_ms: i64,
+    },
     /// A claim of this replica that did not begin.
     Own(ReplicaId),
     /// A run unchanged since it was seen.
@@ -133,8 +143,8 @@ pub enum Step {
         /// Its start.
         start: u32,
     },
-    /// Decide a tick without running it. Verdicts: `Settled`, or `Changed` where something else was found than
-    /// expected, or `TooEarly`, or `Unregistered`.
+    /// Decide a tick, or a range of them, without running it. Verdicts: `Settled`, or `Changed` where something else was
+    /// found than expected, or `Occupied`, or `TooEarly`, or `Unregistered`.
     Settle {
         /// The run.
         run: RunKey,
@@ -157,9 +167,9 @@ pub enum Step {
 /// What a settlement writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Nobody ran it. With [`Expect::Absent`] or [`Expect::Own`].
+    /// Nobody ran it. With [`Expect::Absent`], [`Expect::AbsentRange`] or [`Expect::Own`].
     Missed(MissedReason),
-    /// It is not to run. With [`Expect::Absent`] or [`Expect::Own`].
+    /// It is not to run. With the same.
     Skipped(SkipReason),
     /// Its owner vanished. With [`Expect::Unchanged`] of a begun run. The run stays open.
     Lost,
@@ -271,8 +281,18 @@ pub enum Verdict {
     Settled,
     /// Something else was found than expected; the answer's run record says what.
     Changed,
+    /// A range cannot be settled: this is the earliest tick in it that has a record.
+    Occupied {
+        /// The tick.
+        at: Tick,
+    },
     /// Here it is.
     Read,
+    /// A record of the job cannot be read: a newer version wrote it, or somebody who is none of us. It was not touched.
+    Unreadable {
+        /// Its form; 0: a field holds what this version does not know.
+        format: u32,
+    },
 }
 
 /// A verdict, with the records as they are after the step.
@@ -286,4 +306,11 @@ pub struct Answer {
     pub run: Option<RunRecord>,
     /// The job's open runs, oldest first.
     pub open: Vec<RunRecord>,
+}
+
+impl Answer {
+    /// The answer to a step that needs a record which cannot be read.
+    pub const fn unreadable(format: u32) -> Self {
+        Self { verdict: Verdict::Unreadable { format }, job: None, run: None, open: Vec::new() }
+    }
 }

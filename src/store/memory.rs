@@ -12,6 +12,7 @@ use super::transition::History;
 use super::transition::Picture;
 use crate::clock::Clock;
 use crate::job::Answer;
+use crate::job::Expect;
 use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
@@ -116,6 +117,16 @@ impl JobRecords {
             run: step.run().and_then(|run| self.runs.get(&run.scheduled_for).cloned()),
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
+            lowest: self.lowest(step),
+        }
+    }
+
+    fn lowest(&self, step: &Step) -> Option<Tick> {
+        match step {
+            Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
+                self.runs.range(*first..=run.scheduled_for).next().map(|(tick, _)| *tick)
+            }
+            _ => None,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::job::FORMAT;
 use crate::job::HistoryEntry;
 use crate::job::JobRecord;
 use crate::job::Outcome;
+use crate::job::Range;
 use crate::job::Registration;
 use crate::job::ReplicaId;
 use crate::job::RunRecord;
@@ -49,6 +50,8 @@ pub struct Picture {
     pub open: Vec<RunRecord>,
     /// The ticks of the oldest final records, oldest first, [`DROPPED_MOST`] at most.
     pub oldest: Vec<Tick>,
+    /// Where the step settles a range: the earliest tick in it that has a record.
+    pub lowest: Option<Tick>,
 }
 
 /// What a driver has to save after a step, beside the picture's `job` and `run`.
@@ -121,6 +124,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         floor: 0,
         decided_through: since.div_euclid(1000),
         last_begun: 0,
+        range: None,
         slot: None,
         open: Vec::new(),
         paused: None,
@@ -153,6 +157,10 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         }
         if tick.millis() <= job.since {
             return Verdict::Forgot;
+        }
+        if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
+            picture.run = Some(range.record_of(tick)); // to be told, not to be saved
+            return Verdict::Done;
         }
         if tick.seconds() <= job.floor.max(job.decided_through) {
             return Verdict::TooOld;
@@ -382,6 +390,25 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             picture.run = Some(RunRecord::claimed(tick, owner));
             advance(job, *previous, tick);
         }
+        Expect::AbsentRange { first, count, after_ms } => {
+            let tick = key.scheduled_for;
+            if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
+                return Verdict::Settled; // sent again
+            }
+            let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            if !follows || matches!(decision, Decision::Lost | Decision::Drained) {
+                return Verdict::Changed;
+            }
+            if let Some(at) = picture.lowest {
+                return Verdict::Occupied { at };
+            }
+            if now < tick.millis() + after_ms {
+                return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
+            }
+            let decided = RunRecord::claimed(tick, owner);
+            picture.run = Some(RunRecord { range_first: Some(*first), range_count: *count, ..decided });
+            advance(job, *previous, tick);
+        }
         Expect::Own(own) => {
             if picture.run.as_ref().is_some_and(|run| is_settled(run, own, *decision)) {
                 return Verdict::Settled; // sent again
@@ -406,6 +433,10 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
     }
     if *decision == Decision::Lost {
         run.lost_by = owner.to_string();
+    }
+    if let (Some(first), Some(outcome)) = (run.range_first, run.outcome) {
+        let (last, reason, owner) = (run.scheduled_for, run.reason.clone(), run.owner.clone());
+        job.range = Some(Range { first, last, outcome, reason, owner });
     }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled

@@ -83,6 +83,7 @@ fn raise_events_of_the_daemon() {
     job_rescheduled(&run().run.job, Tick::from_seconds(60));
     job_ahead(&run().run.job, Tick::from_seconds(60));
     run_deferred(&run(), "too many open files");
+    job_unreadable(&run().run.job, 2);
     job_retired(&run().run.job);
     let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
     store_connected(StoreConnected { store, latency: second, class, server_version, reach: Some("network") });
@@ -117,6 +118,7 @@ fn raise_events_of_runs() {
         run_skipped(run, RunSkipped { reason, holder, holder_run, age });
     }
     run_missed(run, MissedReason::NoReplica, second);
+    runs_missed(&run.run.job, (Tick::from_seconds(1), Tick::from_seconds(60)), 9, MissedReason::NoReplica);
     run_started(run, second, 4);
     run_output(run, RunOutput { stream: "stdout", line: "hello", truncated: false });
     run_output_dropped(run, 3);

@@ -233,6 +233,18 @@ pub fn job_rescheduled(job: &JobName, through: Tick) {
     );
 }
 
+/// The store has records of a job that this version cannot read. `format`: their form; 0: a field is not understood.
+pub fn job_unreadable(job: &JobName, format: u32) {
+    event!(
+        ERROR,
+        "job_unreadable",
+        "records of this job were written by a newer onecron (or by hand): they are left alone, and the job does not run \
+         here; run that version here too",
+        job = job.as_str(),
+        format
+    );
+}
+
 /// Records lie ahead of the clock: one of the two is wrong.
 pub fn job_ahead(job: &JobName, through: Tick) {
     event!(
@@ -370,6 +382,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         }
         SkipReason::Overlap => say!(INFO, "an earlier run of the job is still going"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
+        SkipReason::RecordUnreadable => say!(WARN, "the store's records of this job are of a newer form"),
         SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
         _ => say!(INFO, "this replica does not run this"),
     }
@@ -384,6 +397,20 @@ pub fn run_deferred(run: &RunFields, error: &str) {
 pub fn run_missed(run: &RunFields, reason: MissedReason, late: Duration) {
     let late_seconds = seconds(late);
     run_event!(WARN, "run_missed", run, "nobody started this run in time", reason = reason.as_str(), late_seconds);
+}
+
+/// Nobody started any of many runs that follow one another, in a long outage. Said once per fleet.
+pub fn runs_missed(job: &JobName, (first, through): (Tick, Tick), count: u64, reason: MissedReason) {
+    event!(
+        WARN,
+        "runs_missed",
+        "nobody started these runs in time",
+        job = job.as_str(),
+        first = first.to_string(),
+        through = through.to_string(),
+        count,
+        reason = reason.as_str()
+    );
 }
 
 /// The process of an attempt is there.

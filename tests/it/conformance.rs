@@ -115,6 +115,11 @@ conformance! {
         an_absent_tick_is_settled_once
         a_tick_is_not_settled_before_its_deadline
         settling_is_never_too_old
+        a_range_is_settled_once_and_is_one_entry_of_the_history
+        a_claim_inside_a_settled_range_is_told_how_it_ended
+        a_range_with_a_record_in_it_is_not_settled
+        a_range_follows_what_is_decided
+        a_range_is_not_settled_before_its_last_deadline
         what_is_decided_is_not_settled_again
         an_owner_settles_its_own_claim
         nobody_settles_anothers_claim_as_its_own

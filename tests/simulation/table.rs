@@ -29,10 +29,16 @@ fn job((name, schedule, concurrency_policy, lost_run_policy, kind, limit): Kind)
         schedule: Schedule::parse(schedule, &Zone::utc(), name).unwrap(),
         command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
         concurrency_policy,
+        catch_up: match name {
+            "retrying" => CatchUp::All,
+            "quick-allow" => CatchUp::None,
+            _ => CatchUp::Latest,
+        },
+        suspend: name == "suspended",
         lost_run_policy,
         timeout: Some(Duration::from_secs(40)),
         termination_grace_period: Duration::from_secs(2),
-        jitter: Duration::ZERO,
+        jitter: Duration::from_millis(if name == "long-rerun" { 7_000 } else { 0 }),
         starting_deadline: None,
         retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
         output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
@@ -45,13 +51,14 @@ fn job((name, schedule, concurrency_policy, lost_run_policy, kind, limit): Kind)
 pub fn of_all(random: &mut Random) -> JobTable {
     use ConcurrencyPolicy::*;
     use LostRunPolicy::*;
-    let kinds: [Kind; 6] = [
+    let kinds: [Kind; 7] = [
         ("quick-forbid", "@every 3s", Forbid, Report, "short", 0),
         ("quick-allow", "@every 4s", Allow, Report, "short", 0),
         ("long-forbid", "@every 20s", Forbid, Report, "long", 0),
         ("long-rerun", "@every 25s", Forbid, Rerun, "long", 0),
         ("allow-rerun", "@every 30s", Allow, Rerun, "long", 0),
         ("retrying", "@every 10s", Forbid, Report, "short", 2),
+        ("suspended", "@every 15s", Forbid, Report, "short", 0),
     ];
     let scheduler = SchedulerSpec {
         lock_lease: Duration::from_secs(5),

@@ -17,7 +17,6 @@ use onecron::job::*;
 use onecron::store::Records;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Microseconds of true time.
 pub type Micros = u64;

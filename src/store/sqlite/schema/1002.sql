@@ -1,9 +1,6 @@
--- Who is there: one row per member of the fleet, its presence as JSON.
-CREATE TABLE IF NOT EXISTS replica (
-    namespace TEXT NOT NULL,
-    name TEXT NOT NULL,
-    number INTEGER NOT NULL,
-    written_at INTEGER NOT NULL,
-    presence TEXT NOT NULL,
-    PRIMARY KEY (namespace, name)
-) WITHOUT ROWID;
+-- Ticks that are settled together, after a long outage.
+ALTER TABLE job ADD COLUMN "range" TEXT;
+ALTER TABLE run ADD COLUMN range_first TEXT;
+ALTER TABLE run ADD COLUMN range_count INTEGER;
+ALTER TABLE history ADD COLUMN range_first TEXT;
+ALTER TABLE history ADD COLUMN range_count INTEGER;
