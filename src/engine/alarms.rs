@@ -27,6 +27,11 @@ impl Alarms {
         }
     }
 
+    /// Whether the topic has one.
+    pub fn is_set(&self, topic: &Topic) -> bool {
+        self.by_topic.contains_key(topic)
+    }
+
     /// The earliest.
     pub fn first(&self) -> Option<Boot> {
         self.by_time.first().map(|(at, _)| *at)

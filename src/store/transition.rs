@@ -462,12 +462,13 @@ fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
 
 /// Writes a decision; false where it does not fit the state.
 fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, i64), changes: &mut Changes) -> bool {
-    let fits = matches!(
-        (decision, run.state),
-        (Decision::Missed(_) | Decision::Skipped(_), RunState::Claimed)
-            | (Decision::Lost, RunState::Begun)
-            | (Decision::Drained, RunState::Lost)
-    );
+    let free = matches!(run.state, RunState::Claimed | RunState::Abandoned);
+    let fits = match decision {
+        Decision::Missed(_) | Decision::Skipped(_) => free,
+        Decision::Lost => run.state == RunState::Begun,
+        // The second: one that began, was given back or taken over, and that nobody goes on with.
+        Decision::Drained => run.state == RunState::Lost || (free && run.start > 0),
+    };
     if !fits {
         return false;
     }

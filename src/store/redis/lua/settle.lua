@@ -86,8 +86,9 @@ elseif not is_seen(run, ARGV[8], ARGV[9], ARGV[10], ARGV[11]) then
 end
 
 local state = run.is.state
-local fits = (decision == 'lost' and state == 'begun') or (decision == 'drained' and state == 'lost')
-  or ((decision == 'missed' or decision == 'skipped') and state == 'claimed')
+local free = state == 'claimed' or state == 'abandoned'
+local fits = ((decision == 'missed' or decision == 'skipped') and free) or (decision == 'lost' and state == 'begun')
+  or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
 if not fits then
   return answer('changed')
 end
