@@ -24,7 +24,7 @@ pub const JOB_FIELDS: [&str; 19] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 27] = [
+pub const RUN_FIELDS: [&str; 32] = [
     "format",
     "scheduled_for",
     "state",
@@ -34,9 +34,14 @@ pub const RUN_FIELDS: [&str; 27] = [
     "request",
     "lease_ms",
     "grace_ms",
+    "stop_grace_ms",
     "takeover_ms",
     "delay_ms",
     "exclusive",
+    "when_busy",
+    "waiting_since",
+    "stop_asked",
+    "stop_asked_by",
     "rerun",
     "trigger",
     "spec_hash",

@@ -1,4 +1,4 @@
--- owner, previous, decision (missed, skipped, lost, drained), reason, expect (absent, own, unchanged);
+-- owner, previous, decision (missed, skipped, cancelled, replaced, lost, drained), reason, expect (absent, own, unchanged);
 -- then for absent: after_ms; for own: owner; for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
@@ -6,10 +6,13 @@ if not job then
   return answer('unregistered')
 end
 
+-- Decisions that are an outcome.
+local is_outcome = decision ~= 'lost' and decision ~= 'drained'
+
 -- Whether the run ended by that replica's same decision: then this one was sent again.
 local function is_settled(by)
   return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == decision and run.is.reason == reason
-    and (decision == 'missed' or decision == 'skipped')
+    and is_outcome
 end
 
 if expect == 'absent' then
@@ -35,8 +38,10 @@ if expect == 'absent' then
   set(run, 'owner', owner)
   set(run, 'exclusive', '0')
   set(run, 'rerun', '0')
+  set(run, 'when_busy', 'skip')
   for _, name in ipairs({
-    'start', 'number', 'lease_ms', 'grace_ms', 'takeover_ms', 'claimed_at', 'begun_at', 'renewed_at', 'duration_ms',
+    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
+    'renewed_at', 'duration_ms',
   }) do
     set(run, name, '0')
   end
@@ -56,7 +61,7 @@ end
 
 local state = run.is.state
 local fits = (decision == 'lost' and state == 'begun') or (decision == 'drained' and state == 'lost')
-  or ((decision == 'missed' or decision == 'skipped') and state == 'claimed')
+  or (is_outcome and state == 'claimed')
 if not fits then
   return answer('changed')
 end
@@ -67,7 +72,7 @@ end
 job.touched = true
 set(run, 'ended_at', int(now))
 local undecided = run.is.outcome == ''
-if decision == 'missed' or decision == 'skipped' then
+if is_outcome then
   set(run, 'outcome', decision)
   set(run, 'reason', reason)
 elseif decision == 'drained' then
@@ -75,7 +80,7 @@ elseif decision == 'drained' then
 else
   set(run, 'state', 'lost') -- stays open, and its slot drains
   set(run, 'lost_by', owner)
-  if run.is.rerun ~= '1' or num(run.is.start) >= STARTS_MOST then
+  if not may_run_again() then
     set(run, 'outcome', 'lost')
   end
 end
