@@ -365,6 +365,8 @@ impl World {
             }
             Effect::Terminate { run } => self.stop(replica, &run, false),
             Effect::Kill { run } => self.stop(replica, &run, true),
+            // Presence is not part of this model: whoever is met says nothing.
+            Effect::Meet { .. } | Effect::Survey => {}
             Effect::Notice(notice) => self.say(|| format!("r{replica}: {notice:?}")),
             Effect::Drained { .. } => {}
         }
