@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn job(name: &str, schedule: &str, command: &str) -> String {
     format!("  - name: {name}\n    schedule: \"{schedule}\"\n    command: {command}\n")
