@@ -36,7 +36,7 @@ const AUDIT_MARGIN: Duration = Duration::from_secs(1);
 const KEEP_LEAST: Duration = Duration::from_secs(3600);
 
 /// A job of the table, and what is known of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Job {
     /// Its definition.
     pub spec: Arc<JobSpec>,

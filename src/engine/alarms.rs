@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Alarms {
     by_time: BTreeSet<(Boot, Topic)>,
     by_topic: BTreeMap<Topic, Boot>,

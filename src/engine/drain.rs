@@ -14,7 +14,7 @@ use crate::job::SkipReason;
 use std::time::Duration;
 
 /// A drain under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Drain {
     /// When runs are stopped.
     stop_at: Boot,

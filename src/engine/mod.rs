@@ -82,7 +82,7 @@ const AHEAD_MOST: i64 = 300;
 const LATE_MS: i64 = 1000;
 
 /// One replica's decisions. See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Engine {
     me: ReplicaId,
     lease: Duration,

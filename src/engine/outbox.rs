@@ -73,7 +73,7 @@ pub struct Asked {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Outbox {
     me: ReplicaId,
     ready: BTreeSet<(u8, u64, Topic)>,

@@ -42,7 +42,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const LOOK_AT_OLDER: Duration = Duration::from_millis(250);
 
 /// A tick that is due.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Due {
     /// The job as it was when the tick came.
     pub spec: Arc<JobSpec>,

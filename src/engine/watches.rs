@@ -32,7 +32,7 @@ use std::time::Duration;
 const ORPHANED_AFTER: Duration = Duration::from_secs(600);
 
 /// An open run of another replica.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Watch {
     /// As last read.
     pub record: RunRecord,
