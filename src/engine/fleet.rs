@@ -58,7 +58,7 @@ impl About {
 }
 
 /// Another member, as last seen.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Member {
     pub presence: Presence,
     /// When it was first seen so.
@@ -100,7 +100,7 @@ enum Survey {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fleet {
     pub about: About,
     /// The revision of our table.

@@ -33,7 +33,7 @@ struct Measured {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Skew {
     tolerance_ms: i64,
     measured: Option<Measured>,
