@@ -1,11 +1,13 @@
 //! Fingerprints of what was configured. They only serve to notice that two replicas, or two readings of a file,
 //! differ: whoever can write a table can also make two that have the same fingerprint, and gains nothing by it.
 
+use crate::job::CatchUp;
 use crate::job::ConcurrencyPolicy;
 use crate::job::JobSpec;
 use crate::job::LostRunPolicy;
 use crate::job::Program;
 use std::fmt::Display;
+use std::fmt::Write;
 
 /// FNV-1a with 128 bits (offset basis and prime of the published definition). Frozen: replicas of two versions of
 /// onecron compare what it returns.
@@ -34,12 +36,18 @@ pub(super) fn revision(contents: &[&[u8]], zone_data: &str) -> String {
 
 /// A definition as a text in which every part carries its name and length.
 #[derive(Default)]
-struct Canonical(String);
+struct Canonical {
+    text: String,
+    /// The value being put, whose length comes before it.
+    value: String,
+}
 
 impl Canonical {
     fn put(&mut self, name: &str, value: impl Display) {
-        let value = value.to_string();
-        self.0.push_str(&format!("{name}={}:{value};", value.len()));
+        self.value.clear();
+        let shown = write!(self.value, "{value}");
+        let put = write!(self.text, "{name}={}:{};", self.value.len(), self.value);
+        shown.and(put).expect("a String takes all that is written to it");
     }
 }
 
@@ -76,6 +84,13 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
         LostRunPolicy::Report => "report",
         LostRunPolicy::Rerun => "rerun",
     };
+    let catch_up = match spec.catch_up {
+        CatchUp::Latest => "latest",
+        CatchUp::None => "none",
+        CatchUp::All => "all",
+    };
+    text.put("catch up", catch_up);
+    text.put("suspend", spec.suspend);
     text.put("concurrency", concurrency);
     text.put("lost", lost);
     let millis =
@@ -91,7 +106,7 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     text.put("ticks", spec.history.ticks);
     text.put("successful", spec.history.successful);
     text.put("failed", spec.history.failed);
-    format!("{:032x}", fnv128(&[text.0.as_bytes()]))
+    format!("{:032x}", fnv128(&[text.text.as_bytes()]))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! One item of `jobs`.
 
+use super::clock_changes;
+use super::clock_changes::Decided;
 use super::hash;
 use super::reader::Field;
 use super::reader::Fields;
@@ -13,6 +15,7 @@ use super::units;
 use super::words::Level;
 use super::yaml::Node;
 use super::yaml::Value;
+use crate::job::CatchUp;
 use crate::job::CommandSpec;
 use crate::job::ConcurrencyPolicy;
 use crate::job::JobName;
@@ -44,6 +47,8 @@ pub(super) struct Surroundings {
     pub defaults: Shared,
     /// `scheduler.timeZone`
     pub zone: Zone,
+    /// From when on clock changes are of interest.
+    pub now: DateTime<Utc>,
 }
 
 /// Reads item `index` of `jobs`. The spec is `None` where something was reported.
@@ -125,6 +130,10 @@ fn read_fields(
     let schedule = schedule.with_dst(all.dst());
     check_jitter(reader, &schedule, (&own, &all));
     warn(reader, &schedule, span, &own, &all);
+    let decided = Decided { gap: all.dst_gap.span().is_some(), fold: all.dst_fold.span().is_some() };
+    if let Some((message, hint)) = clock_changes::warning(&schedule, decided, around.now) {
+        reader.find("W501", span, message, &hint);
+    }
     let mut spec = JobSpec {
         name: JobName::new(&name?.0).ok()?,
         description: description.value_or(String::new()),
@@ -135,6 +144,8 @@ fn read_fields(
             env: all.env.value().cloned().unwrap_or_default(),
         },
         concurrency_policy: all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid),
+        catch_up: all.catch_up.value_or(CatchUp::Latest),
+        suspend: all.suspend.value_or(false),
         lost_run_policy: all.lost_run_policy.value_or(LostRunPolicy::Report),
         timeout: all.timeout(),
         termination_grace_period: all.termination_grace_period.value_or(Duration::from_secs(30)),
@@ -241,13 +252,18 @@ fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all:
 
 /// What is allowed and probably not meant.
 fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, all: &Shared) {
-    if schedule.either_day_field_matches() {
-        let message = "day of month and day of week are both set: the job runs when either matches".to_owned();
-        reader.find("W502", span, message, "write `*` for one of the two, unless that is meant");
+    if let Some(either) = schedule.parts().find(Schedule::either_day_field_matches) {
+        let text = either.text();
+        let message =
+            format!("day of month and day of week are both set in `{text}`: the job runs when either matches");
+        let either = one_day_field(text).map(|[by_month, by_week]| format!("`{by_month}` or `{by_week}`"));
+        let hint = format!("unless that is meant, write {}", either.unwrap_or("`*` for one of the two".to_owned()));
+        reader.find("W502", span, message, &hint);
     }
     if gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
         let message = "the job fires every second, and every replica asks the store each time".to_owned();
-        reader.find("W503", span, message, "a longer period, or one job that loops, loads the store less");
+        let hint = "write a longer period, such as `*/10 * * * * *`, or a command that loops by itself";
+        reader.find("W503", span, message, hint);
     }
     let waits = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid).waits_for_ends();
     let Field::Written(Some(timeout), span) = own.timeout else { return };
@@ -260,9 +276,21 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
             "W508",
             span,
             message,
-            &format!("set the timeout to at most {period}, or let the job run less often"),
+            &format!("write `timeout: {period}` or a shorter one, or let the job run less often"),
         );
     }
+}
+
+/// An expression with only its day of month, and with only its day of week.
+fn one_day_field(text: &str) -> Option<[String; 2]> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let without = |at: usize| {
+        let kept: Vec<&str> =
+            words.iter().enumerate().map(|(index, word)| if index == at { "*" } else { word }).collect();
+        kept.join(" ")
+    };
+    let of_week = words.len().checked_sub(1)?;
+    Some([without(of_week), without(of_week.checked_sub(2)?)])
 }
 
 /// How many distances between ticks are looked at: more than a minute has seconds, and two months have days.

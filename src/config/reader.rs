@@ -245,6 +245,24 @@ impl<'a> Reader<'a> {
         number
     }
 
+    /// `true` or `false`, and no other word for them.
+    pub fn boolean(&mut self, item: &Item<'_>) -> Option<bool> {
+        let scalar = self.scalar(item, "true or false", "")?;
+        match (scalar.style, &*scalar.text) {
+            (Style::Plain, "true") => return Some(true),
+            (Style::Plain, "false") => return Some(false),
+            _ => {}
+        }
+        let hint = match scalar.text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "y" | "1" => "write `true`, without quotes",
+            "false" | "no" | "off" | "n" | "0" => "write `false`, without quotes",
+            _ => "",
+        };
+        let message = format!("`{}` is {}, and true or false is expected", item.name, quoted(&scalar.text));
+        self.find("E203", item.node.span, message, hint);
+        None
+    }
+
     /// A duration of at least the first and at most the second.
     pub fn duration(&mut self, item: &Item<'_>, range: RangeInclusive<Duration>) -> Option<Duration> {
         let scalar = self.scalar(item, "a duration", "write it as `30s`, `15m`, `1h30m`")?;

@@ -13,6 +13,7 @@ use super::text::short;
 use super::units;
 use super::words::Level;
 use super::yaml::Value;
+use crate::job::CatchUp;
 use crate::job::ConcurrencyPolicy;
 use crate::job::HistoryLimits;
 use crate::job::LostRunPolicy;
@@ -41,6 +42,8 @@ pub(super) struct Shared {
     pub timeout: Field<Option<Duration>>,
     pub termination_grace_period: Field<Duration>,
     pub concurrency_policy: Field<ConcurrencyPolicy>,
+    pub catch_up: Field<CatchUp>,
+    pub suspend: Field<bool>,
     pub dst_gap: Field<Gap>,
     pub dst_fold: Field<Fold>,
     pub jitter: Field<Duration>,
@@ -67,6 +70,8 @@ impl Shared {
             timeout: Field::Absent,
             termination_grace_period: Field::Absent,
             concurrency_policy: Field::Absent,
+            catch_up: Field::Absent,
+            suspend: Field::Absent,
             dst_gap: Field::Absent,
             dst_fold: Field::Absent,
             jitter: Field::Absent,
@@ -106,6 +111,11 @@ impl Shared {
                     ],
                 )
             }),
+            catch_up: reader.field(fields, "catchUp", |reader, item| {
+                let words = [("Latest", CatchUp::Latest), ("None", CatchUp::None), ("All", CatchUp::All)];
+                reader.choice(item, &words)
+            }),
+            suspend: reader.field(fields, "suspend", Reader::boolean),
             jitter: reader.field(fields, "jitter", |reader, item| {
                 reader.duration(item, Duration::ZERO..=Duration::from_secs(30 * DAY))
             }),
@@ -207,6 +217,8 @@ impl Shared {
             timeout: self.timeout.or(&below.timeout),
             termination_grace_period: self.termination_grace_period.or(&below.termination_grace_period),
             concurrency_policy: self.concurrency_policy.or(&below.concurrency_policy),
+            catch_up: self.catch_up.or(&below.catch_up),
+            suspend: self.suspend.or(&below.suspend),
             dst_gap: self.dst_gap.or(&below.dst_gap),
             dst_fold: self.dst_fold.or(&below.dst_fold),
             jitter: self.jitter.or(&below.jitter),
@@ -275,7 +287,12 @@ impl Shared {
             && policy.waits_for_ends()
         {
             let message = "without a timeout a run that hangs blocks all later ones".to_owned();
-            reader.find("W504", span, message, "set a generous timeout, or allow overlap: `concurrencyPolicy: Allow`");
+            reader.find(
+                "W504",
+                span,
+                message,
+                "write a generous one, `timeout: 12h`, or allow overlap: `concurrencyPolicy: Allow`",
+            );
         }
     }
 }

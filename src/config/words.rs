@@ -17,6 +17,8 @@ pub(super) const SHARED: &[&str] = &[
     "timeout",
     "terminationGracePeriod",
     "concurrencyPolicy",
+    "catchUp",
+    "suspend",
     "dst",
     "jitter",
     "startingDeadline",
@@ -116,10 +118,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["environment", "envVars", "Environment"], "the key is `env`, a map: `env: {NAME: \"value\"}`"),
     (&["working-directory", "cwd", "dir", "WorkingDirectory", "working-dir", "workdir"], "the key is `workingDir`"),
     (&["SHELL"], "the key is `shell`, a list: `shell: [\"/bin/bash\", \"-c\"]`"),
-    (
-        &["suspend", "disabled", "enabled", "disable", "paused"],
-        "there is no switch: to turn a job off, comment it out or remove it from the file",
-    ),
+    (&["disabled", "enabled", "disable", "paused", "active"], "the key is `suspend`: `suspend: true` turns a job off"),
     (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),
     (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
     (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
@@ -206,7 +205,7 @@ fn elsewhere(level: Level, key: &str) -> Option<String> {
 }
 
 /// The known word that is closest to `word`, if it is close enough to be meant.
-pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // A long text is no misspelt key, and the distance costs its length.
     if word.chars().count() > 40 {
         return None;

@@ -8,24 +8,28 @@ use super::LATE_MS;
 use super::Notice;
 use super::Topic;
 use super::owed::Owed;
+use super::owed::SINGLES_MOST;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::CATCH_UP_MOST;
 use crate::job::Decision;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Registration;
 use crate::job::RunKey;
+use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Verdict;
 use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many ticks of the past one look at a job takes on. What is left waits for the next look: work has a bound, the
-/// future has none.
-const OWED_MOST: usize = 100;
+/// How many ticks of the past one look at a job goes through. What is left waits for the next look: work has a bound, the
+/// past has none.
+const LOOK_MOST: usize = 10_000;
 /// The audit waits so long after a starting deadline, so that a claim sent at the last moment is there first.
 const AUDIT_MARGIN: Duration = Duration::from_secs(1);
 /// Final records stay at least this long.
@@ -248,13 +252,14 @@ impl Engine {
         let window = i64::try_from(job.starting_deadline(next).as_secs()).unwrap_or(i64::MAX / 4);
         let window = window.saturating_add(job.jitter_seconds());
         let mut previous = decided.max(now.wall.timestamp().saturating_sub(window));
-        let mut found = Vec::new();
-        while let Some(tick) = job.after(previous)
-            && tick < next
-            && found.len() < OWED_MOST
-        {
-            found.push((RunKey::new(name.clone(), tick), previous));
+        let mut found = VecDeque::new();
+        for _ in 0..LOOK_MOST {
+            let Some(tick) = job.after(previous).filter(|tick| *tick < next) else { break };
+            found.push_back((RunKey::new(name.clone(), tick), previous));
             previous = tick.seconds();
+            if found.len() > CATCH_UP_MOST {
+                found.pop_front(); // the audit settles it
+            }
         }
         for (run, previous) in found {
             if !self.is_tracked(&run) {
@@ -267,7 +272,7 @@ impl Engine {
         self.ticks.contains_key(run)
             || self.runs.contains_key(run)
             || self.watches.contains_key(run)
-            || self.owed.contains_key(run)
+            || self.is_owed(run)
     }
 
     /// Sets when the audit looks at the job: when its oldest undecided tick is over.
@@ -292,21 +297,48 @@ impl Engine {
     fn audit(&mut self, now: Now, name: &JobName) {
         let Some(job) = self.jobs.get(name) else { return };
         let Some(mut previous) = job.decided_through else { return };
+        let decision = match job.spec.suspend {
+            true => Decision::Skipped(SkipReason::Suspended),
+            false => Decision::Missed(MissedReason::NoReplica),
+        };
         let mut found = Vec::new();
         while let Some(tick) = job.after(previous)
             && (job.audit_after(tick) <= now.wall.timestamp() || tick.seconds() <= job.latest_record)
-            && found.len() < OWED_MOST
+            && found.len() < LOOK_MOST
         {
-            let after = job.settled_after(tick);
-            found.push((RunKey::new(name.clone(), tick), previous, after));
+            found.push((RunKey::new(name.clone(), tick), previous));
             previous = tick.seconds();
         }
-        for (run, previous, after) in found {
-            if !self.ticks.contains_key(&run) && !self.owed.contains_key(&run) {
-                self.owe(run, Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica) });
+        let after = |run: &RunKey| job.settled_after(run.scheduled_for);
+        let free = found.iter().take_while(|(run, _)| !self.ticks.contains_key(run) && !self.is_owed(run)).count();
+        if found.len() <= SINGLES_MOST || free <= 1 {
+            let single = |(run, previous): (RunKey, i64)| {
+                let owed = Owed::one(run.scheduled_for, previous, (after(&run), decision));
+                (run, owed)
+            };
+            let singles: Vec<_> = found.into_iter().take(SINGLES_MOST).map(single).collect();
+            for (run, owed) in singles {
+                if !self.ticks.contains_key(&run) && !self.is_owed(&run) {
+                    self.owe(now, run, owed);
+                }
             }
+        } else {
+            let ((first, previous), last) = (&found[0], &found[free - 1].0);
+            // Each tick has a deadline of its own, and they are hardly ever apart by more than the default's range.
+            let latest = found[..free].iter().map(|(run, _)| run.scheduled_for.millis() + millis(after(run))).max();
+            let wait = latest.unwrap_or(0) - last.scheduled_for.millis();
+            let wait = Duration::from_millis(wait.unsigned_abs());
+            let one = Owed::one(first.scheduled_for, *previous, (wait, decision));
+            let owed = Owed { count: free.try_into().unwrap_or(u64::MAX), ..one };
+            self.owe(now, last.clone(), owed);
         }
         self.plan_audit(now, name);
+    }
+
+    /// Whether the tick is to be settled already, by itself or in a range.
+    fn is_owed(&self, run: &RunKey) -> bool {
+        let mut from_it = self.owed.range(run.clone()..);
+        from_it.next().is_some_and(|(last, owed)| last.job == run.job && owed.first <= run.scheduled_for)
     }
 }
 

@@ -208,6 +208,19 @@ pub enum Notice {
         /// How long after it was due this was recorded.
         late_ms: i64,
     },
+    /// Nobody ran a range of ticks; said by the replica that recorded it.
+    RunsMissed {
+        /// The job.
+        job: JobName,
+        /// The first tick.
+        first: Tick,
+        /// The last.
+        through: Tick,
+        /// How many.
+        count: u64,
+        /// Why.
+        reason: MissedReason,
+    },
     /// A child process runs.
     RunStarted {
         /// The run.

@@ -242,6 +242,8 @@ impl Engine {
         };
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });
+            self.pass_over_after_outage(now);
+            self.ask_owed_after_outage();
             // What the store is, and what it remembers, may have changed while it was away.
             for job in self.jobs.keys().filter(|_| outage.is_some()) {
                 self.outbox.want(Topic::Register(job.clone()));
@@ -288,6 +290,9 @@ impl Engine {
                 if let Some(due) = self.ticks.get_mut(run) {
                     due.store_failed = true;
                 }
+            }
+            if let Topic::Owed(run) = &topic {
+                self.settle_failed(run);
             }
             if let Topic::Run(run) = &topic
                 && let Some(ours) = self.runs.get_mut(run)

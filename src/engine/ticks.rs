@@ -8,9 +8,12 @@ use super::agenda::millis;
 use super::order::order;
 use super::owed::Owed;
 use super::runs::Run;
+use super::slots::Occupant;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::CATCH_UP_MOST;
+use crate::job::CatchUp;
 use crate::job::Claim;
 use crate::job::Decision;
 use crate::job::JobSpec;
@@ -36,6 +39,9 @@ const HOLD_BACK_MOST: Duration = Duration::from_millis(50);
 /// quarter of the lease. A place that becomes free does not wait for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// How soon a tick that waits for older late ones looks again whether they are over.
+const LOOK_AT_OLDER: Duration = Duration::from_millis(250);
+
 /// A tick that is due.
 #[derive(Debug)]
 pub struct Due {
@@ -53,8 +59,6 @@ pub struct Due {
     pub not_before: Boot,
     /// Why it would run.
     pub trigger: Trigger,
-    /// A newer late tick of the job is run instead.
-    pub passed_over: bool,
     /// The last try found no store.
     pub store_failed: bool,
     /// How often it was found free, and there was no place for it.
@@ -80,9 +84,7 @@ impl Engine {
         // After a start, or a step of the clock, between tick and due instant.
         let due_at = now.boot + Duration::from_millis(u64::try_from(-late_ms).unwrap_or(0));
         let trigger = if late > ON_TIME { Trigger::CatchUp } else { Trigger::Schedule };
-        if trigger == Trigger::CatchUp {
-            self.pass_over_older(&run);
-        }
+        let (policy, suspended) = (spec.catch_up, spec.suspend);
         self.show_life(now, &run);
         let due = Due {
             spec,
@@ -92,23 +94,98 @@ impl Engine {
             deadline: due_at + window.saturating_sub(late),
             not_before: due_at + self.hold_back(),
             trigger,
-            passed_over: false,
             store_failed: false,
             looks: 0,
         };
         self.ticks.insert(run.clone(), due);
+        if suspended {
+            return self.decide_unclaimed(now, &run, (SkipReason::Suspended, Decision::Skipped(SkipReason::Suspended)));
+        }
+        if self.outbox.is_up() {
+            self.pass_over_older(now, &run, (false, trigger == Trigger::CatchUp));
+        }
+        if policy == CatchUp::None && trigger == Trigger::CatchUp {
+            return self.pass_over(now, &run);
+        }
         self.look_at_tick(now, &run);
     }
 
-    /// After an outage only the newest late tick of a job runs; the older ones end as missed.
-    fn pass_over_older(&mut self, run: &RunKey) {
+    /// By the job's `catchUp`: which of the ticks before this one that wait here are not run. All of them are meant after
+    /// an outage; else those that are late, if this one is, too. One whose claim is under way may be ours already.
+    fn pass_over_older(&mut self, now: Now, run: &RunKey, (all, late): (bool, bool)) {
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
-        for (run, due) in self.ticks.range_mut(older..run.clone()) {
-            due.passed_over |= due.trigger == Trigger::CatchUp && !self.taking.contains(run);
-            if due.passed_over {
-                self.without_place.remove(&(order(&self.me, run), run.clone()));
+        let Some(due) = self.ticks.get(run) else { return };
+        let kept = if due.spec.catch_up == CatchUp::All { CATCH_UP_MOST - 1 } else { 0 };
+        let waits = |(run, due): &(&RunKey, &Due)| {
+            (all || late && due.trigger == Trigger::CatchUp) && !self.taking.contains(run)
+        };
+        let waiting: Vec<RunKey> =
+            self.ticks.range(older..run.clone()).filter(waits).map(|(run, _)| run.clone()).collect();
+        for run in waiting.iter().take(waiting.len().saturating_sub(kept)) {
+            self.pass_over(now, run);
+        }
+    }
+
+    /// The store is back: what became due meanwhile must not run in a burst.
+    pub(super) fn pass_over_after_outage(&mut self, now: Now) {
+        let mut newest: Vec<RunKey> = Vec::new();
+        for run in self.ticks.keys() {
+            match newest.last_mut() {
+                Some(last) if last.job == run.job => last.clone_from(run),
+                _ => newest.push(run.clone()),
             }
         }
+        for run in newest {
+            self.pass_over_older(now, &run, (true, true));
+            let Some(due) = self.ticks.get(&run) else { continue };
+            let late = self.late_ms(now, &run) > millis(ON_TIME);
+            if due.spec.catch_up == CatchUp::None && late && !self.taking.contains(&run) {
+                self.pass_over(now, &run);
+            } else {
+                self.look_at_tick(now, &run);
+            }
+        }
+    }
+
+    /// While the store does not answer, only the newest tick of a job is asked for: the first answer would otherwise
+    /// win a burst of them.
+    fn waits_for_store(&self, run: &RunKey) -> bool {
+        let is_all = self.ticks.get(run).is_some_and(|due| due.spec.catch_up == CatchUp::All);
+        let mut newer = self.ticks.range(run.clone()..).skip(1);
+        !self.outbox.is_up() && !is_all && newer.next().is_some_and(|(other, _)| other.job == run.job)
+    }
+
+    fn pass_over(&mut self, now: Now, run: &RunKey) {
+        self.decide_unclaimed(now, run, (SkipReason::CatchUp, Decision::Missed(MissedReason::CatchUp)));
+    }
+
+    /// This tick is not claimed here; if nobody else does, it is settled so after its deadline.
+    fn decide_unclaimed(&mut self, now: Now, run: &RunKey, (reason, decision): (SkipReason, Decision)) {
+        let Some(due) = self.ticks.get(run) else { return };
+        let owed = Owed::one(run.scheduled_for, due.previous, (due.settled_after(), decision));
+        self.skip(run, reason);
+        self.owe(now, run.clone(), owed);
+    }
+
+    /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
+    /// before an older one would supersede it.
+    fn waits_for_older(&self, run: &RunKey) -> bool {
+        let Some(due) = self.ticks.get(run).filter(|due| due.spec.catch_up == CatchUp::All) else { return false };
+        let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
+        let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
+        let under_way = |run: &RunKey| {
+            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp)
+                || self.watches.get(run).is_some_and(|watch| watch.record.trigger == Trigger::CatchUp.as_str())
+        };
+        let before = older.clone()..run.clone();
+        self.ticks.range(before.clone()).any(|(_, due)| pending(due))
+            || (due.trigger == Trigger::CatchUp
+                && self
+                    .runs
+                    .range(before.clone())
+                    .map(|(run, _)| run)
+                    .chain(self.watches.range(before).map(|(run, _)| run))
+                    .any(under_way))
     }
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
@@ -143,16 +220,19 @@ impl Engine {
     pub(super) fn look_at_tick(&mut self, now: Now, run: &RunKey) {
         let Some(due) = self.ticks.get(run) else { return };
         if now.boot >= due.deadline {
-            return self.give_up(run);
+            return self.give_up(now, run);
         }
         let topic = Topic::Tick(run.clone());
         if now.boot < due.not_before {
             let at = due.not_before.min(due.deadline);
             return self.alarms.set(topic, at);
         }
-        self.alarms.set(topic.clone(), due.deadline);
-        let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
-        if registered && !due.passed_over {
+        let deadline = due.deadline;
+        if self.waits_for_older(run) {
+            return self.alarms.set(topic, deadline.min(now.boot + LOOK_AT_OLDER));
+        }
+        self.alarms.set(topic.clone(), deadline);
+        if self.jobs.get(&run.job).is_some_and(|job| job.registered) {
             self.outbox.want(topic);
         }
     }
@@ -160,8 +240,11 @@ impl Engine {
     pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
         let take = self.free_places() > 0 || self.is_occupied(run);
+        if self.waits_for_older(run) || self.waits_for_store(run) {
+            return None; // its alarm is set
+        }
         let due = self.ticks.get_mut(run)?;
-        if now.boot < due.not_before || now.boot >= due.deadline || due.passed_over {
+        if now.boot < due.not_before || now.boot >= due.deadline {
             return None;
         }
         due.store_failed = false;
@@ -240,17 +323,12 @@ impl Engine {
                 let forgotten = self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
                 self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
             }
-            Verdict::Paused => self.paused(run),
+            // Nobody may have it, so nobody decides it: the audit does, for what it is.
+            Verdict::Paused => {
+                self.decide_unclaimed(now, run, (SkipReason::Paused, Decision::Skipped(SkipReason::Paused)));
+            }
             _ => {}
         }
-    }
-
-    /// Nobody may have it, so nobody decides it: the audit does, for what it is.
-    fn paused(&mut self, run: &RunKey) {
-        let Some(due) = self.ticks.get(run) else { return };
-        let (previous, after) = (due.previous, due.settled_after());
-        self.skip(run, SkipReason::Paused);
-        self.owe(run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
     }
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
@@ -286,6 +364,7 @@ impl Engine {
     }
 
     fn somebody_has_it(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let overlapped = Occupant::of(run, &answer);
         let Some(record) = answer.run else { return };
         if record.state == RunState::Abandoned {
             // Given back: whoever looks next may have it.
@@ -300,7 +379,10 @@ impl Engine {
             Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
             _ => SkipReason::ClaimedByOther,
         };
-        self.skipped(facts, reason, holder, None);
+        match overlapped.filter(|_| reason == SkipReason::Overlap) {
+            Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
+            None => self.skipped(facts, reason, holder, None),
+        }
         if record.when_busy == WhenBusy::Replace && record.state == RunState::Claimed {
             self.expect_stop(now, run);
         }
@@ -308,13 +390,11 @@ impl Engine {
     }
 
     /// The starting deadline has come and this replica does not know that anybody has the tick.
-    fn give_up(&mut self, run: &RunKey) {
+    fn give_up(&mut self, now: Now, run: &RunKey) {
         let Some(due) = self.remove_tick(run) else { return };
         let known_free = self.without_place.remove(&(order(&self.me, run), run.clone()));
         let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
-        let (skipped, missed) = if due.passed_over {
-            (SkipReason::CatchUp, MissedReason::CatchUp)
-        } else if due.store_failed || !registered || !self.outbox.is_up() {
+        let (skipped, missed) = if due.store_failed || !registered || !self.outbox.is_up() {
             (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
         } else if known_free {
             (SkipReason::Saturated, MissedReason::Saturated)
@@ -323,14 +403,13 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        self.owe(
-            run.clone(),
-            Owed { previous: due.previous, after: due.settled_after(), decision: Decision::Missed(missed) },
-        );
+        let decided = (due.settled_after(), Decision::Missed(missed));
+        self.owe(now, run.clone(), Owed::one(run.scheduled_for, due.previous, decided));
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
+        self.without_place.remove(&(order(&self.me, run), run.clone()));
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, reason, None, None);
     }

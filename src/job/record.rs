@@ -8,7 +8,6 @@ use super::JobName;
 use super::Outcome;
 use super::ReplicaId;
 use super::RunKey;
-use super::STARTS_MOST;
 use super::StopReason;
 use super::Tick;
 use super::WhenBusy;
@@ -43,6 +42,8 @@ pub struct JobRecord {
     pub decided_through: i64,
     /// The latest tick (seconds) that has begun; a first begin of an earlier one is refused, so that tokens never fall.
     pub last_begun: i64,
+    /// The ticks that were last settled as a range, where any were: they have no records of their own.
+    pub range: Option<Range>,
     /// The run that occupies the job, where one does.
     pub slot: Option<Tick>,
     /// Runs that are claimed, begun or lost and not closed.
@@ -57,6 +58,45 @@ pub struct JobRecord {
     pub keep_ms: i64,
     /// How many compact outcomes, full successes and full failures the history keeps.
     pub history: [u32; 3],
+}
+
+/// Ticks that were settled together, after a long outage. Its text form: first and last tick, outcome, reason, owner,
+/// with blanks in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// The first tick.
+    pub first: Tick,
+    /// The last; this one has a record.
+    pub last: Tick,
+    /// How they ended.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: String,
+    /// Who decided it.
+    pub owner: ReplicaId,
+}
+
+impl Range {
+    /// What a record of one of its ticks would say.
+    pub fn record_of(&self, tick: Tick) -> RunRecord {
+        let decided = RunRecord::claimed(tick, &self.owner);
+        RunRecord { state: RunState::Done, outcome: Some(self.outcome), reason: self.reason.clone(), ..decided }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let (first, last) = (Tick::parse(words.next()?)?, Tick::parse(words.next()?)?);
+        let (outcome, reason) = (Outcome::parse(words.next()?)?, words.next()?.to_owned());
+        let owner = ReplicaId::from_record(words.next()?);
+        words.next().is_none().then_some(Self { first, last, outcome, reason, owner })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, outcome, reason, owner } = self;
+        write!(f, "{first} {last} {outcome} {reason} {owner}")
+    }
 }
 
 /// Where a run stands.
@@ -151,6 +191,10 @@ pub struct RunRecord {
     pub outcome: Option<Outcome>,
     /// Why it was missed or skipped.
     pub reason: String,
+    /// The first tick that this record decides, where it decides a range that ends with its own.
+    pub range_first: Option<Tick>,
+    /// How many ticks that are; 0: one.
+    pub range_count: u64,
     /// Exit code of the last attempt.
     pub exit_code: Option<i32>,
     /// Signal that ended the last attempt.
@@ -209,6 +253,8 @@ impl RunRecord {
             ended_at: 0,
             outcome: None,
             reason: String::new(),
+            range_first: None,
+            range_count: 0,
             exit_code: None,
             signal: None,
             duration_ms: 0,
@@ -232,25 +278,6 @@ impl RunRecord {
     pub fn is_open(&self) -> bool {
         self.state != RunState::Done
     }
-
-    /// Whether somebody else may start it again when its owner vanished. One whose stop was asked for is not started
-    /// again.
-    pub fn may_run_again(&self) -> bool {
-        self.rerun && self.start < STARTS_MOST && self.stop_asked.is_none()
-    }
-
-    /// Whether it keeps another run of its job, one that must not overlap, from beginning: it has the slot, or it began
-    /// (and may begin again) under a definition that allowed overlaps.
-    pub fn is_in_the_way_of(&self, other: Tick, slot: Option<Tick>) -> bool {
-        let may_be_going = matches!(self.state, RunState::Begun | RunState::Lost)
-            || (self.state == RunState::Claimed && self.start > 0);
-        self.scheduled_for != other && (slot == Some(self.scheduled_for) || (!self.exclusive && may_be_going))
-    }
-
-    /// Whether it waits, in line or to replace the run that is going.
-    pub fn is_waiting(&self) -> bool {
-        self.waiting_since > 0 && matches!(self.state, RunState::Claimed | RunState::Abandoned)
-    }
 }
 
 /// One entry of a job's history: a decided tick. JSON in the store.
@@ -263,6 +290,12 @@ pub struct HistoryEntry {
     /// Why it was missed or skipped; empty otherwise.
     #[serde(default)]
     pub reason: String,
+    /// Of ticks that were settled together the first one, RFC 3339; empty otherwise.
+    #[serde(default)]
+    pub range_first: String,
+    /// How many these are; 0: one.
+    #[serde(default)]
+    pub range_count: u64,
     /// The owner's own account, when it came after `lost`; empty otherwise.
     #[serde(default)]
     pub late_outcome: String,
@@ -295,6 +328,8 @@ impl HistoryEntry {
             scheduled_for: run.scheduled_for.to_string(),
             outcome: text_of(run.outcome),
             reason: run.reason.clone(),
+            range_first: text_of(run.range_first),
+            range_count: run.range_count,
             late_outcome: text_of(run.late_outcome),
             owner: run.owner.to_string(),
             start: run.start,
@@ -367,6 +402,13 @@ fn tick(text: &str, name: &'static str) -> Result<Option<Tick>, Unreadable> {
     Tick::parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
 }
 
+fn range(text: &str) -> Result<Option<Range>, Unreadable> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Range::parse(text).map(Some).ok_or_else(|| Unreadable { field: "range", found: text.into() })
+}
+
 fn word<T>(
     fields: &(impl Lookup + ?Sized),
     name: &'static str,
@@ -398,6 +440,7 @@ impl JobRecord {
             ("floor", self.floor.to_string()),
             ("decided_through", self.decided_through.to_string()),
             ("last_begun", self.last_begun.to_string()),
+            ("range", text_of(self.range.as_ref())),
             ("slot", text_of(self.slot)),
             ("open", open.join(" ")),
             ("paused", self.paused.clone().unwrap_or_default()),
@@ -430,6 +473,7 @@ impl JobRecord {
             floor: number(fields, "floor")?,
             decided_through: number(fields, "decided_through")?,
             last_begun: number(fields, "last_begun")?,
+            range: range(fields.field("range"))?,
             slot: tick(fields.field("slot"), "slot")?,
             open,
             paused: Some(fields.field("paused").to_owned()).filter(|by| !by.is_empty()),
@@ -475,6 +519,8 @@ impl RunRecord {
             ("ended_at", self.ended_at.to_string()),
             ("outcome", text_of(self.outcome)),
             ("reason", self.reason.clone()),
+            ("range_first", text_of(self.range_first)),
+            ("range_count", self.range_count.to_string()),
             ("exit_code", text_of(self.exit_code)),
             ("signal", text_of(self.signal)),
             ("duration_ms", self.duration_ms.to_string()),
@@ -519,6 +565,8 @@ impl RunRecord {
             ended_at: number(fields, "ended_at")?,
             outcome: word(fields, "outcome", Outcome::parse)?,
             reason: fields.field("reason").into(),
+            range_first: tick(fields.field("range_first"), "range_first")?,
+            range_count: number(fields, "range_count")?,
             exit_code: optional(fields, "exit_code")?,
             signal: optional(fields, "signal")?,
             duration_ms: number(fields, "duration_ms")?,

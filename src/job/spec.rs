@@ -23,6 +23,10 @@ pub struct JobSpec {
     pub command: CommandSpec,
     /// What a tick does while an earlier run of the job is going.
     pub concurrency_policy: ConcurrencyPolicy,
+    /// Which of the late ticks run after an outage.
+    pub catch_up: CatchUp,
+    /// Its ticks are not run for now.
+    pub suspend: bool,
     /// What happens to a run whose replica vanished.
     pub lost_run_policy: LostRunPolicy,
     /// How long a run may take, retries included; `None`: for ever.
@@ -97,6 +101,22 @@ impl ConcurrencyPolicy {
         matches!(self, Self::Forbid | Self::Queue)
     }
 }
+
+/// Which of the ticks that nobody could run in time, and that are still inside their starting deadline, run after an
+/// outage. The others are settled as missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatchUp {
+    /// The newest of them.
+    Latest,
+    /// None.
+    None,
+    /// All, oldest first and one at a time; of more than [`CATCH_UP_MOST`] the newest.
+    All,
+}
+
+/// How many late ticks `catchUp: All` runs. (A cron that wanted to make up for more than a hundred missed starts
+/// has stopped scheduling altogether: Kubernetes' first controller.)
+pub const CATCH_UP_MOST: usize = 100;
 
 /// What happens to a run whose replica vanished in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -86,6 +86,16 @@ pub enum Expect {
         /// The starting deadline, milliseconds.
         after_ms: i64,
     },
+    /// No record of any tick from the first one to the run's own, all after the last that is known to be decided, and
+    /// the run's own that many milliseconds ago by the store's clock. What is decided, is for all of them.
+    AbsentRange {
+        /// The first tick.
+        first: Tick,
+        /// How many ticks of the schedule there are, for people.
+        count: u64,
+        /// As above, for the last tick.
+        after_ms: i64,
+    },
     /// A claim of this replica that did not begin.
     Own(ReplicaId),
     /// A run unchanged since it was seen.
@@ -161,8 +171,8 @@ pub enum Step {
         /// Its start.
         start: u32,
     },
-    /// Decide a tick without running it. Verdicts: `Settled`, or `Changed` where something else was found than
-    /// expected, or `TooEarly`, or `Unregistered`.
+    /// Decide a tick, or a range of them, without running it. Verdicts: `Settled`, or `Changed` where something else was
+    /// found than expected, or `Occupied`, or `TooEarly`, or `Unregistered`.
     Settle {
         /// The run.
         run: RunKey,
@@ -185,9 +195,9 @@ pub enum Step {
 /// What a settlement writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Nobody ran it. With [`Expect::Absent`] or [`Expect::Own`].
+    /// Nobody ran it. With [`Expect::Absent`], [`Expect::AbsentRange`] or [`Expect::Own`].
     Missed(MissedReason),
-    /// It is not to run. With [`Expect::Absent`] or [`Expect::Own`].
+    /// It is not to run. With the same.
     Skipped(SkipReason),
     /// Its stop was asked for before it began, or began again. With [`Expect::Own`].
     Stopped(StopReason),
@@ -312,6 +322,11 @@ pub enum Verdict {
     Settled,
     /// Something else was found than expected; the answer's run record says what.
     Changed,
+    /// A range cannot be settled: this is the earliest tick in it that has a record.
+    Occupied {
+        /// The tick.
+        at: Tick,
+    },
     /// Here it is.
     Read,
 }

@@ -116,17 +116,3 @@ fn latest_shown(zone: &Zone, instant: i64) -> i64 {
     }
     latest
 }
-
-/// What an operator should know about a tick of a fixed-time job near a shift; `None` for an ordinary one.
-pub(super) fn note(zone: &Zone, calendar: &Calendar, tick: i64) -> Option<&'static str> {
-    let stretch = zone.stretch_at(tick);
-    if stretch.start == Some(tick) && calendar.next(tick + stretch.offset - 1) != Some(tick + stretch.offset) {
-        return Some("the clocks skip its time on this day: it runs right after the gap");
-    }
-    let end = stretch.end.filter(|end| tick + stretch.offset >= end + zone.stretch_at(*end).offset);
-    if end.is_some() {
-        return Some("the clocks show this time twice: this is the first");
-    }
-    let start = stretch.start.filter(|start| tick + stretch.offset < start + zone.stretch_at(start - 1).offset);
-    start.map(|_| "the clocks show this time twice: this is the second")
-}

@@ -1,7 +1,7 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 19] = [
+pub const JOB_FIELDS: [&str; 20] = [
     "format",
     "revision",
     "schedule",
@@ -12,6 +12,7 @@ pub const JOB_FIELDS: [&str; 19] = [
     "floor",
     "decided_through",
     "last_begun",
+    "range",
     "slot",
     "open",
     "paused",
@@ -24,7 +25,7 @@ pub const JOB_FIELDS: [&str; 19] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 32] = [
+pub const RUN_FIELDS: [&str; 34] = [
     "format",
     "scheduled_for",
     "state",
@@ -51,6 +52,8 @@ pub const RUN_FIELDS: [&str; 32] = [
     "ended_at",
     "outcome",
     "reason",
+    "range_first",
+    "range_count",
     "exit_code",
     "signal",
     "duration_ms",

@@ -29,6 +29,7 @@ use crate::job::FORMAT;
 use crate::job::HistoryEntry;
 use crate::job::JobRecord;
 use crate::job::Outcome;
+use crate::job::Range;
 use crate::job::Registration;
 use crate::job::ReplicaId;
 use crate::job::RunRecord;
@@ -52,6 +53,8 @@ pub struct Picture {
     pub open: Vec<RunRecord>,
     /// The ticks of the oldest final records, oldest first, [`DROPPED_MOST`] at most.
     pub oldest: Vec<Tick>,
+    /// Where the step settles a range: the earliest tick in it that has a record.
+    pub lowest: Option<Tick>,
 }
 
 /// What a driver has to save after a step, beside the picture's `job` and `run`.
@@ -126,6 +129,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         floor: 0,
         decided_through: since.div_euclid(1000),
         last_begun: 0,
+        range: None,
         slot: None,
         open: Vec::new(),
         paused: None,
@@ -158,6 +162,10 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         }
         if tick.millis() <= job.since {
             return Verdict::Forgot;
+        }
+        if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
+            picture.run = Some(range.record_of(tick)); // to be told, not to be saved
+            return Verdict::Done;
         }
         if tick.seconds() <= job.floor.max(job.decided_through) {
             return Verdict::TooOld;
@@ -388,6 +396,25 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             picture.run = Some(RunRecord::claimed(tick, owner));
             advance(job, *previous, tick);
         }
+        Expect::AbsentRange { first, count, after_ms } => {
+            let tick = key.scheduled_for;
+            if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
+                return Verdict::Settled; // sent again
+            }
+            let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            if !follows || matches!(decision, Decision::Lost | Decision::Drained | Decision::Stopped(_)) {
+                return Verdict::Changed;
+            }
+            if let Some(at) = picture.lowest {
+                return Verdict::Occupied { at };
+            }
+            if now < tick.millis() + after_ms {
+                return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
+            }
+            let decided = RunRecord::claimed(tick, owner);
+            picture.run = Some(RunRecord { range_first: Some(*first), range_count: *count, ..decided });
+            advance(job, *previous, tick);
+        }
         Expect::Own(own) => {
             if picture.run.as_ref().is_some_and(|run| is_settled(run, own, *decision)) {
                 return Verdict::Settled; // sent again
@@ -413,6 +440,10 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
     if *decision == Decision::Lost {
         run.lost_by = owner.to_string();
     }
+    if let (Some(first), Some(outcome)) = (run.range_first, run.outcome) {
+        let (last, reason, owner) = (run.scheduled_for, run.reason.clone(), run.owner.clone());
+        job.range = Some(Range { first, last, outcome, reason, owner });
+    }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled
 }
@@ -427,13 +458,20 @@ fn is_lost_by(run: &RunRecord, watcher: &ReplicaId, seen: &Seen) -> bool {
 
 /// Whether the run ended by that replica's same decision.
 fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
-    let written = match decision {
-        Decision::Missed(reason) => (Some(Outcome::Missed), reason.as_str()),
-        Decision::Skipped(reason) => (Some(Outcome::Skipped), reason.as_str()),
-        Decision::Stopped(reason) => (Some(reason.outcome()), ""),
-        Decision::Lost | Decision::Drained => return false,
-    };
-    run.state == RunState::Done && run.owner == *owner && (run.outcome, run.reason.as_str()) == written
+    let Some(written) = outcome_of(run, decision) else { return false };
+    run.state == RunState::Done && run.owner == *owner && run.outcome == Some(written.0) && run.reason == written.1
+}
+
+/// What a decision makes of a run that its owner does not begin. One that may be started again and has begun before may
+/// have run then, and was lost or given back: that it did not run can no longer be said.
+fn outcome_of(run: &RunRecord, decision: Decision) -> Option<(Outcome, &'static str)> {
+    let may_have_run = run.rerun && run.start > 0;
+    Some(match decision {
+        Decision::Missed(reason) => (if may_have_run { Outcome::Lost } else { Outcome::Missed }, reason.as_str()),
+        Decision::Skipped(reason) => (if may_have_run { Outcome::Lost } else { Outcome::Skipped }, reason.as_str()),
+        Decision::Stopped(reason) => (reason.outcome(), ""),
+        Decision::Lost | Decision::Drained => return None,
+    })
 }
 
 /// Writes a decision; false where it does not fit the state.
@@ -450,15 +488,6 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
     run.ended_at = now;
     let undecided = run.outcome.is_none();
     match decision {
-        Decision::Missed(reason) => {
-            run.outcome = Some(Outcome::Missed);
-            run.reason = reason.as_str().into();
-        }
-        Decision::Skipped(reason) => {
-            run.outcome = Some(Outcome::Skipped);
-            run.reason = reason.as_str().into();
-        }
-        Decision::Stopped(reason) => run.outcome = Some(reason.outcome()),
         Decision::Lost => {
             run.state = RunState::Lost; // stays open, and its slot drains
             if !run.may_run_again() {
@@ -466,6 +495,12 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
             }
         }
         Decision::Drained => run.outcome = Some(Outcome::Lost),
+        Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_) => {
+            if let Some((outcome, reason)) = outcome_of(run, decision) {
+                run.outcome = Some(outcome);
+                run.reason = reason.into();
+            }
+        }
     }
     if undecided && let Some(outcome) = run.outcome {
         count(job, run.scheduled_for, outcome);

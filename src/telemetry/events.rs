@@ -402,6 +402,20 @@ pub fn run_missed(run: &RunFields, reason: MissedReason, late: Duration) {
     run_event!(WARN, "run_missed", run, "nobody started this run in time", reason = reason.as_str(), late_seconds);
 }
 
+/// Nobody started any of many runs that follow one another, in a long outage. Said once per fleet.
+pub fn runs_missed(job: &JobName, (first, through): (Tick, Tick), count: u64, reason: MissedReason) {
+    event!(
+        WARN,
+        "runs_missed",
+        "nobody started these runs in time",
+        job = job.as_str(),
+        first = first.to_string(),
+        through = through.to_string(),
+        count,
+        reason = reason.as_str()
+    );
+}
+
 /// The process of an attempt is there.
 pub fn run_started(run: &RunFields, start_delay: Duration, pid: u32) {
     run_event!(INFO, "run_started", run, "run started", start_delay_ms = millis(start_delay), pid);

@@ -3,6 +3,7 @@
 mod begins;
 mod claims;
 mod life;
+mod members;
 mod races;
 mod records;
 mod settling;
@@ -117,6 +118,7 @@ conformance! {
         only_the_owner_at_its_start_renews
         a_renewal_tells_what_became_of_the_run
         an_end_is_recorded_with_all_that_is_known
+        a_rerun_that_is_left_alone_was_lost
         a_resent_end_is_recorded_once
         nothing_that_did_not_begin_can_end
         only_the_owner_at_its_start_ends_a_run
@@ -132,6 +134,11 @@ conformance! {
         an_absent_tick_is_settled_once
         a_tick_is_not_settled_before_its_deadline
         settling_is_never_too_old
+        a_range_is_settled_once_and_is_one_entry_of_the_history
+        a_claim_inside_a_settled_range_is_told_how_it_ended
+        a_range_with_a_record_in_it_is_not_settled
+        a_range_follows_what_is_decided
+        a_range_is_not_settled_before_its_last_deadline
         what_is_decided_is_not_settled_again
         an_owner_settles_its_own_claim
         nobody_settles_anothers_claim_as_its_own
@@ -166,6 +173,15 @@ conformance! {
         steps_of_a_batch_see_one_another
         an_empty_batch_is_answered
         a_batch_of_five_hundred_is_answered_in_order;
+    members:
+        a_member_sees_itself_and_the_others_by_name
+        a_new_presence_takes_the_place_of_the_one_before
+        who_only_looks_is_not_there
+        a_presence_comes_back_as_it_went
+        a_member_is_removed_only_as_it_was_seen
+        who_leaves_is_not_there_any_more
+        members_of_other_namespaces_are_not_seen
+        members_that_meet_at_once_all_see_one_another_at_last;
     races:
         only_one_of_many_concurrent_claims_wins
         a_thousand_ticks_have_one_winner_each

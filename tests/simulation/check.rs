@@ -81,7 +81,10 @@ fn outcomes(world: &World) -> Result<(), String> {
                 break;
             }
             let run = RunKey::new(spec.name.clone(), tick);
-            let record = world.records.runs(&spec.name).find(|record| record.scheduled_for == tick);
+            let decides = |record: &&RunRecord| {
+                (record.range_first.unwrap_or(record.scheduled_for)..=record.scheduled_for).contains(&tick)
+            };
+            let record = world.records.runs(&spec.name).find(decides);
             let Some(record) = record else { return Err(format!("{run} has no record: {job:?}")) };
             let Some(outcome) = record.outcome.filter(|_| record.state == RunState::Done) else {
                 return Err(format!("{run} is open at the end: {record:?}"));
@@ -96,6 +99,9 @@ fn outcomes(world: &World) -> Result<(), String> {
             let ran = matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
             if ran && starts == 0 {
                 return Err(format!("{run} is {outcome} and never started"));
+            }
+            if spec.suspend && record.reason != "suspended" {
+                return Err(format!("{run} of a suspended job is {outcome}: {}", record.reason));
             }
             if matches!(outcome, Outcome::Missed | Outcome::Skipped) && starts > 0 {
                 return Err(format!("{run} is {outcome} ({}) and was started", record.reason));

@@ -12,6 +12,7 @@ use onecron::engine::Notice;
 use onecron::engine::RequestId;
 use onecron::engine::StartOrder;
 use onecron::engine::StoreFailure;
+use onecron::job::CatchUp;
 use onecron::job::*;
 use onecron::schedule::Schedule;
 use onecron::schedule::Zone;
@@ -523,6 +524,7 @@ fn table(random: &mut Random) -> JobTable {
         ("replacing", "@every 9s", Replace, Report, "long", 1),
         ("replace-rerun", "@every 28s", Replace, Rerun, "long", 0),
         ("queueing", "@every 8s", Queue, Report, "long", 0),
+        ("suspended", "@every 15s", Forbid, Report, "short", 0),
     ];
     let job = |(name, schedule, concurrency_policy, lost_run_policy, kind, limit): (&str, &str, _, _, &str, u32)| {
         Arc::new(JobSpec {
@@ -535,10 +537,16 @@ fn table(random: &mut Random) -> JobTable {
                 env: BTreeMap::new(),
             },
             concurrency_policy,
+            catch_up: match name {
+                "retrying" => CatchUp::All,
+                "quick-allow" => CatchUp::None,
+                _ => CatchUp::Latest,
+            },
+            suspend: name == "suspended",
             lost_run_policy,
             timeout: Some(Duration::from_secs(40)),
             termination_grace_period: Duration::from_secs(2),
-            jitter: Duration::ZERO,
+            jitter: Duration::from_millis(if name == "long-rerun" { 7_000 } else { 0 }),
             starting_deadline: None,
             retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
             output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },

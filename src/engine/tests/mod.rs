@@ -9,6 +9,7 @@ mod attempts;
 mod audit;
 mod begin;
 mod burst;
+mod catch_up;
 mod claims;
 mod clock;
 mod drain;
@@ -98,6 +99,8 @@ fn job(text: &str) -> JobSpec {
         schedule: every("1h"),
         command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
         concurrency_policy: ConcurrencyPolicy::Forbid,
+        catch_up: CatchUp::Latest,
+        suspend: false,
         lost_run_policy: LostRunPolicy::Report,
         timeout: None,
         termination_grace_period: secs(30),

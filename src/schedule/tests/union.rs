@@ -43,10 +43,19 @@ fn each_follows_elapsed_time_or_has_fixed_times_by_itself() {
 }
 
 #[test]
-fn a_tick_that_one_of_them_names_plainly_has_no_note() {
-    let both = all(&["30 2 * * *", "0 3 * * *"]);
-    assert_eq!(both.note(at("2026-03-29T01:00:00Z")), None);
-    assert!(all(&["30 2 * * *", "45 2 * * *"]).note(at("2026-03-29T01:00:00Z")).is_some());
+fn a_note_is_about_all_of_them_together() {
+    let note = |texts: &[&str], tick: &str| all(texts).note(at(tick)).unwrap_or_default();
+    let clocks = "on this day (clocks go from 02:00 to 03:00)";
+    let spring = "2026-03-29T01:00:00Z";
+    for other in ["0 3 * * *", "*/30 * * * *", "@every 1h"] {
+        let found = note(&["30 2 * * *", other], spring);
+        assert_eq!(found, format!("02:30 does not exist {clocks}: merged into this run"), "{other}");
+    }
+    let found = note(&["45 2 * * *", "30 2 * * *"], spring);
+    assert_eq!(found, format!("02:30 and 02:45 do not exist {clocks}: one run right after the gap"));
+    // The second pass runs too, so nothing is special about the first.
+    assert_eq!(note(&["30 2 * * *", "*/30 * * * *"], "2026-10-25T00:30:00Z"), "");
+    assert_eq!(note(&["30 2 * * *", "@every 30m"], "2026-10-25T00:30:00Z"), "");
 }
 
 #[test]

@@ -57,6 +57,10 @@ pub(super) fn arguments(step: &Step) -> Vec<String> {
             args.extend([owner.to_string(), previous.to_string(), word.into(), reason.into()]);
             match expect {
                 Expect::Absent { after_ms } => args.extend(["absent".into(), after_ms.to_string()]),
+                Expect::AbsentRange { first, count, after_ms } => {
+                    args.extend(["range".into(), after_ms.to_string(), first.to_string()]);
+                    args.extend([first.seconds().to_string(), count.to_string()]);
+                }
                 Expect::Own(own) => args.extend(["own".into(), own.to_string()]),
                 Expect::Unchanged(seen) => {
                     args.push("unchanged".into());
@@ -205,6 +209,7 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "released" => Verdict::Released,
         "settled" => Verdict::Settled,
         "changed" => Verdict::Changed,
+        "occupied" => Verdict::Occupied { at: Tick::parse(detail).ok_or_else(bad)? },
         "read" => Verdict::Read,
         _ => return Err(bad()),
     })

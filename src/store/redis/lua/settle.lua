@@ -1,5 +1,6 @@
 -- owner, previous, decision (missed, skipped, cancelled, replaced, lost, drained), reason, expect (absent, own, unchanged);
--- then for absent: after_ms; for own: owner; for unchanged: owner, start, state, number
+-- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner
+-- for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 if not job then
@@ -9,10 +10,37 @@ end
 -- Decisions that are an outcome.
 local is_outcome = decision ~= 'lost' and decision ~= 'drained'
 
+-- Whether a process of a claimed run may have run: then that it did not can no longer be said.
+local function may_have_run()
+  return run.is.rerun == '1' and num(run.is.start) > 0
+end
+
+local function outcome_of()
+  return (decision == 'missed' or decision == 'skipped') and may_have_run() and 'lost' or decision
+end
+
 -- Whether the run ended by that replica's same decision: then this one was sent again.
 local function is_settled(by)
-  return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == decision and run.is.reason == reason
+  return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == outcome_of() and run.is.reason == reason
     and is_outcome
+end
+
+-- A record of a tick that nobody has.
+local function untaken()
+  local record = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
+  set(record, 'scheduled_for', tick)
+  set(record, 'state', 'claimed')
+  set(record, 'owner', owner)
+  set(record, 'exclusive', '0')
+  set(record, 'rerun', '0')
+  set(record, 'when_busy', 'skip')
+  for _, name in ipairs({
+    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
+    'renewed_at', 'duration_ms',
+  }) do
+    set(record, name, '0')
+  end
+  return record
 end
 
 if expect == 'absent' then
@@ -32,19 +60,32 @@ if expect == 'absent' then
   elseif decision ~= 'missed' and decision ~= 'skipped' then
     return answer('changed')
   end
-  run = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
-  set(run, 'scheduled_for', tick)
-  set(run, 'state', 'claimed')
-  set(run, 'owner', owner)
-  set(run, 'exclusive', '0')
-  set(run, 'rerun', '0')
-  set(run, 'when_busy', 'skip')
-  for _, name in ipairs({
-    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
-    'renewed_at', 'duration_ms',
-  }) do
-    set(run, name, '0')
+  run = untaken()
+  advance(previous)
+elseif expect == 'range' then
+  local at, first, first_s = tick_ms + tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10])
+  local through = num(job.is.decided_through)
+  if is_settled(owner) and run.is.number == '0' then
+    return answer('settled')
+  elseif previous > through or through >= first_s or first_s > tick_s
+    or (decision ~= 'missed' and decision ~= 'skipped') then
+    return answer('changed')
   end
+  local lowest = redis.call('ZRANGEBYSCORE', prefix .. 'final', first_s, tick_s, 'LIMIT', 0, 1)[1]
+  for _, other in ipairs(open) do
+    local tick_of = other.is.scheduled_for
+    if first <= tick_of and tick_of <= tick and (not lowest or tick_of < lowest) then
+      lowest = tick_of
+    end
+  end
+  if lowest then
+    return answer('occupied', lowest)
+  elseif now < at then
+    return answer('too_early', int(at - now))
+  end
+  run = untaken()
+  set(run, 'range_first', first)
+  set(run, 'range_count', ARGV[11])
   advance(previous)
 elseif expect == 'own' then
   if is_settled(ARGV[8]) then
@@ -73,7 +114,7 @@ job.touched = true
 set(run, 'ended_at', int(now))
 local undecided = run.is.outcome == ''
 if is_outcome then
-  set(run, 'outcome', decision)
+  set(run, 'outcome', outcome_of())
   set(run, 'reason', reason)
 elseif decision == 'drained' then
   set(run, 'outcome', 'lost')
@@ -90,5 +131,8 @@ if undecided and run.is.outcome ~= '' then
 end
 if decision ~= 'lost' then
   close()
+end
+if run.is.range_first ~= '' then
+  set(job, 'range', table.concat({ run.is.range_first, tick, run.is.outcome, run.is.reason, run.is.owner }, ' '))
 end
 return answer('settled')
