@@ -21,8 +21,8 @@ pub struct StoreFailure {
     pub detail: String,
 }
 
-/// How a child process ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a child process ended; the default is one of which nothing is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exit {
     /// Exit code, where it exited.
     pub code: Option<i32>,

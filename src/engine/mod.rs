@@ -22,6 +22,7 @@ mod outbox;
 mod owed;
 mod runs;
 mod skew;
+mod slots;
 mod tables;
 mod ticks;
 mod unreadable;
@@ -52,6 +53,7 @@ use crate::job::JobTable;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Step;
+use crate::job::StopReason;
 use crate::job::Tick;
 use crate::job::Verdict;
 use agenda::Job;
@@ -114,6 +116,8 @@ pub struct Engine {
     /// Claims under way that take a place when they are won.
     taking: BTreeSet<RunKey>,
     owed: BTreeMap<RunKey, Owed>,
+    /// Runs whose stop is to be asked for.
+    stops: BTreeMap<RunKey, StopReason>,
     outbox: Outbox,
     alarms: Alarms,
     drain: Option<Drain>,
@@ -155,6 +159,7 @@ impl Engine {
             watches: BTreeMap::new(),
             taking: BTreeSet::new(),
             owed: BTreeMap::new(),
+            stops: BTreeMap::new(),
             outbox: Outbox::new(me.clone()),
             alarms: Alarms::default(),
             drain: None,
@@ -219,9 +224,9 @@ impl Engine {
         }
     }
 
-    /// Runs that hold a place.
+    /// Runs that hold a place: those that begin, run or end, and not those that wait.
     pub fn running(&self) -> usize {
-        self.runs.len()
+        self.runs.values().filter(|run| run.has_place).count()
     }
 
     /// Whether the store answered last time.
@@ -264,7 +269,9 @@ impl Engine {
         match topic {
             Topic::Run(run) => self.look_at_run(now, run),
             Topic::Tick(run) => self.look_at_tick(now, run),
-            Topic::Watch(_) | Topic::Look(_) | Topic::Owed(_) | Topic::Register(_) => self.outbox.want(topic.clone()),
+            Topic::Stop(_) | Topic::Watch(_) | Topic::Look(_) | Topic::Owed(_) | Topic::Register(_) => {
+                self.outbox.want(topic.clone())
+            }
         }
     }
 
@@ -307,13 +314,18 @@ impl Engine {
             if let (Some(run), Some(job)) = (&answer.run, self.jobs.get_mut(topic.job())) {
                 job.latest_record = job.latest_record.max(run.scheduled_for.seconds());
             }
+            let stops = self.stops_asked(topic.job(), &answer);
             match &topic {
+                Topic::Stop(run) => self.stop_answered(run, &answer),
                 Topic::Register(job) => self.job_registered(now, job, answer),
                 Topic::Tick(run) => self.claim_answered(now, run, (step, asked.sent, answer)),
                 Topic::Run(run) => self.run_answered(now, run, (step, asked.sent, answer)),
                 Topic::Watch(run) => self.watch_answered(now, run, (step, answer)),
                 Topic::Look(run) => self.look_answered(now, run, answer),
                 Topic::Owed(run) => self.settle_answered(now, run, answer),
+            }
+            for (run, asked) in stops {
+                self.stop_as_asked(now, &run, asked);
             }
         }
     }
@@ -390,6 +402,7 @@ impl Engine {
     /// What has to be asked about a topic now, if anything.
     fn step_for(&mut self, now: Now, topic: &Topic) -> Option<Step> {
         match topic {
+            Topic::Stop(run) => self.stop_step(run),
             Topic::Register(job) => self.register_step(job),
             Topic::Tick(run) => self.claim_step(now, run),
             Topic::Run(run) => self.run_step(now, run),
@@ -404,7 +417,7 @@ impl Engine {
         if self.places == 0 {
             return u32::MAX;
         }
-        let used = u32::try_from(self.runs.len() + self.taking.len()).unwrap_or(u32::MAX);
+        let used = u32::try_from(self.running() + self.taking.len()).unwrap_or(u32::MAX);
         self.places.saturating_sub(used)
     }
 }
@@ -413,7 +426,12 @@ impl Topic {
     fn job(&self) -> &JobName {
         match self {
             Self::Register(job) => job,
-            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) | Self::Owed(run) => &run.job,
+            Self::Run(run)
+            | Self::Stop(run)
+            | Self::Tick(run)
+            | Self::Watch(run)
+            | Self::Look(run)
+            | Self::Owed(run) => &run.job,
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Beginning ──Begun──► Running ──Ended──► Completing ──► (gone)
-//!    │  ▲ waits for        │  failed, retry left
-//!    │  │ the slot         ▼
+//!    │  ▲ waits, without   │  failed, retry left
+//!    │  │ a place          ▼
 //!    │  └─────────────── Backoff
 //!    ├─ overlap, superseded, late ─► Settling ─► (gone)
 //!    └─ drain, or the begin came too late ─► Abandoning ─► (gone)
@@ -19,6 +19,7 @@ use super::RunFacts;
 use super::StartOrder;
 use super::StopCause;
 use super::Topic;
+use super::slots::Occupant;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -26,23 +27,20 @@ use crate::job::Decision;
 use crate::job::Ending;
 use crate::job::Expect;
 use crate::job::JobSpec;
+use crate::job::LostRunPolicy;
 use crate::job::MissedReason;
 use crate::job::Request;
 use crate::job::RunKey;
+use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
-use crate::job::Tick;
 use crate::job::Trigger;
 use crate::job::Verdict;
+use crate::job::WhenBusy;
 use crate::job::fencing_token;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How soon a begin that found the slot taken is tried again at first; then twice as long each time.
-const SLOT_WAIT_FIRST: Duration = Duration::from_millis(100);
-/// And at most.
-const SLOT_WAIT_MOST: Duration = Duration::from_secs(1);
 
 /// Where a run of ours stands.
 #[derive(Debug, Clone, PartialEq)]
@@ -91,12 +89,24 @@ pub struct Run {
     pub first_start: Option<Boot>,
     /// Why it is being stopped, and when it will be killed.
     pub stop: Option<(StopCause, Boot, Duration)>,
+    /// Who asked for its stop, through the store.
+    pub stop_asked_by: String,
     /// KILL was sent.
     pub killed: bool,
-    /// Waits for the slot so far.
+    /// One of the replica's places is its. A run that waits for another one to end has none, and does not begin.
+    pub has_place: bool,
+    /// Terms of the claim: it must not overlap, whatever the table says now; so also below.
+    pub is_exclusive: bool,
+    /// Somebody else may start it again.
+    pub is_rerunnable: bool,
+    /// What it does while another run is in its way.
+    pub when_busy: WhenBusy,
+    /// Waits for another run so far.
     pub waits: u32,
-    /// The run in the way and its renewal number, when first seen.
-    pub occupant: Option<(Tick, u64)>,
+    /// The run in the way, as last seen.
+    pub occupant: Option<Occupant>,
+    /// It asked for the stop of what is in its way.
+    pub asked_stop: bool,
     /// Output of the last attempt.
     pub output_bytes: u64,
     /// How the last attempt failed, while the next one begins.
@@ -117,17 +127,38 @@ impl Run {
             lease_lost: false,
             first_start: None,
             stop: None,
+            stop_asked_by: String::new(),
             killed: false,
+            has_place: false,
+            is_exclusive: spec.is_exclusive(),
+            is_rerunnable: spec.lost_run_policy == LostRunPolicy::Rerun,
+            when_busy: spec.when_busy(trigger),
             waits: 0,
             occupant: None,
+            asked_stop: false,
             output_bytes: 0,
             last_failure: None,
         }
     }
 
-    /// Whether it keeps other runs of its job from beginning.
-    pub fn holds_slot(&self) -> bool {
-        self.spec.is_exclusive() && matches!(self.phase, Phase::Running | Phase::Backoff(..))
+    /// The same, under the terms that its record has: others go by those.
+    pub fn under(mut self, record: Option<&RunRecord>) -> Self {
+        if let Some(record) = record {
+            self.is_exclusive = record.exclusive;
+            self.is_rerunnable = record.rerun;
+            self.when_busy = record.when_busy;
+        }
+        self
+    }
+
+    /// Whether it has begun and not ended: it keeps other runs of its job from beginning.
+    pub fn is_going(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Backoff(..))
+    }
+
+    /// Whether somebody else may start it, or its job must not overlap: then it has to stop when its lease is lost.
+    pub fn stops_when_lease_is_lost(&self) -> bool {
+        self.is_exclusive || self.is_rerunnable
     }
 
     /// What lines about it say.
@@ -145,6 +176,7 @@ impl Engine {
     /// Takes on a run whose claim was won.
     pub(super) fn own(&mut self, now: Now, run: RunKey, mut ours: Run) {
         ours.phase = self.beginning(now);
+        ours.has_place = self.free_places() > 0;
         self.watches.remove(&run);
         self.alarms.clear(&Topic::Watch(run.clone()));
         self.runs.insert(run.clone(), ours);
@@ -155,7 +187,7 @@ impl Engine {
         }
     }
 
-    fn beginning(&mut self, now: Now) -> Phase {
+    pub(super) fn beginning(&mut self, now: Now) -> Phase {
         self.requests += 1;
         Phase::Beginning { request: self.requests.to_string(), first_sent: None, not_before: now.boot }
     }
@@ -192,7 +224,7 @@ impl Engine {
                 // A begin that was sent in time and not answered is asked again, however late: it may be in force.
                 let over = first_sent.is_none() && ours.deadline.is_some_and(|deadline| now.boot >= deadline);
                 if over {
-                    return self.begin_too_late(run);
+                    return self.begin_too_late(now, run);
                 }
                 if now.boot >= *not_before {
                     self.outbox.want(topic.clone());
@@ -208,12 +240,11 @@ impl Engine {
     }
 
     /// The starting deadline passed between claim and begin.
-    fn begin_too_late(&mut self, run: &RunKey) {
+    pub(super) fn begin_too_late(&mut self, now: Now, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
         let facts = ours.facts(run);
-        if let Some((occupant, _)) = ours.occupant {
-            self.skipped(facts, SkipReason::Overlap, None, Some(occupant));
-            return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
+        if ours.occupant.is_some() {
+            return self.overlap(now, run);
         }
         let (skipped, missed) = if self.outbox.is_up() {
             (SkipReason::Late, MissedReason::Late)
@@ -274,7 +305,7 @@ impl Engine {
         }
     }
 
-    fn turn_and_look(&mut self, now: Now, run: &RunKey, phase: Phase) {
+    pub(super) fn turn_and_look(&mut self, now: Now, run: &RunKey, phase: Phase) {
         if let Some(ours) = self.runs.get_mut(run) {
             ours.phase = phase;
             self.look_at_run(now, run);
@@ -301,7 +332,7 @@ impl Engine {
     fn lose_lease(&mut self, now: Now, run: &RunKey, (answer, taken): (Option<&Answer>, bool)) {
         let Some(ours) = self.runs.get_mut(run) else { return };
         let first = !std::mem::replace(&mut ours.lease_lost, true);
-        let stops = taken || ours.spec.stops_when_lease_is_lost();
+        let stops = taken || ours.stops_when_lease_is_lost();
         let (running, grace) = (ours.phase == Phase::Running, ours.spec.lease_loss_grace());
         if first {
             let facts = ours.facts(run);
@@ -355,6 +386,7 @@ impl Engine {
     fn drop_run(&mut self, now: Now, run: &RunKey) {
         self.runs.remove(run);
         self.alarms.clear(&Topic::Run(run.clone()));
+        self.wake_waiting(now, &run.job);
         self.fill_places(now);
     }
 
@@ -367,6 +399,9 @@ impl Engine {
             Phase::Beginning { request, first_sent, not_before } => {
                 if now.boot < *not_before {
                     return None;
+                }
+                if !ours.has_place {
+                    return Some(Step::Wait { run, owner, start });
                 }
                 first_sent.get_or_insert(now.boot);
                 Some(Step::Begin { run, owner, start, request: request.clone() })
@@ -393,6 +428,7 @@ impl Engine {
         }
         match step {
             Step::Begin { .. } => self.begin_answered(now, run, answer),
+            Step::Wait { .. } => self.wait_answered(now, run, answer),
             Step::Renew { .. } => self.renew_answered(now, run, (sent, answer)),
             Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
@@ -427,10 +463,18 @@ impl Engine {
             return;
         };
         let first_sent = first_sent.unwrap_or(now.boot);
+        match answer.verdict {
+            Verdict::Begun => self.begun(now, run, first_sent),
+            _ => self.begin_refused(now, run, answer),
+        }
+    }
+
+    pub(super) fn begin_refused(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let Some(ours) = self.runs.get(run) else { return };
         let facts = ours.facts(run);
         let retry = ours.last_failure.is_some();
         match answer.verdict {
-            Verdict::Begun => self.begun(now, run, first_sent),
+            Verdict::StopAsked => self.stopped_before_begin(now, run, &answer),
             Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
             _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
@@ -484,43 +528,9 @@ impl Engine {
             spec: Arc::clone(&ours.spec),
             last_success,
             lease_end: first_sent + lease,
-            guarded: ours.spec.stops_when_lease_is_lost(),
+            guarded: ours.stops_when_lease_is_lost(),
         };
         self.effects.push(Effect::Start(Box::new(order)));
-        self.look_at_run(now, run);
-    }
-
-    /// Another run of the job has the slot. It counts as an overlap when that run gave a sign of life after our tick;
-    /// an owner that died must not turn the next tick into a skip.
-    fn slot_busy(&mut self, now: Now, run: &RunKey, (occupant, renewed, answer): (Tick, bool, &Answer)) {
-        let alive_here = self.runs.get(&RunKey::new(run.job.clone(), occupant)).is_some_and(Run::holds_slot);
-        let record = answer.open.iter().find(|other| other.scheduled_for == occupant);
-        let number = record.map_or(0, |record| record.number);
-        let holder = record.map(|record| record.owner.clone());
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        let seen = *ours.occupant.get_or_insert((occupant, number));
-        let moved = seen.0 == occupant && seen.1 != number;
-        if renewed || moved || alive_here {
-            let facts = ours.facts(run);
-            self.skipped(facts, SkipReason::Overlap, holder, Some(occupant));
-            return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
-        }
-        ours.occupant = Some((occupant, number));
-        // Asking is the sign of life that keeps others from taking over a claim that waits.
-        let takeover = Duration::from_millis(answer.run.as_ref().map_or(u64::MAX, |record| record.takeover_ms));
-        let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST).min(takeover / 3);
-        ours.waits += 1;
-        if let Phase::Beginning { not_before, first_sent, request } = &mut ours.phase {
-            *not_before = now.boot + wait;
-            // The next one is a new request: this one was answered.
-            *first_sent = None;
-            self.requests += 1;
-            *request = self.requests.to_string();
-        }
-        if let Some(record) = record.cloned() {
-            let other = RunKey::new(run.job.clone(), occupant);
-            self.watch(now, other, record);
-        }
         self.look_at_run(now, run);
     }
 

@@ -10,7 +10,9 @@ use super::RunKey;
 use super::RunRecord;
 use super::Seen;
 use super::SkipReason;
+use super::StopReason;
 use super::Tick;
+use super::WhenBusy;
 
 /// How many starts a run with `lostRunPolicy: Rerun` gets at most.
 pub const STARTS_MOST: u32 = 3;
@@ -62,8 +64,12 @@ pub struct Claim {
     pub grace_ms: u64,
     /// See [`RunRecord::takeover_ms`].
     pub takeover_ms: u64,
+    /// See [`RunRecord::stop_grace_ms`].
+    pub stop_grace_ms: u64,
     /// See [`RunRecord::exclusive`].
     pub exclusive: bool,
+    /// See [`RunRecord::when_busy`].
+    pub when_busy: WhenBusy,
     /// See [`RunRecord::rerun`].
     pub rerun: bool,
     /// See [`RunRecord::trigger`].
@@ -103,7 +109,8 @@ pub enum Step {
     Register(Registration),
     /// Ask for a run. Verdicts: `Won Held Done Free Paused TooEarly TooOld Forgot Unregistered`.
     Claim(Claim),
-    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Superseded Forgot Fenced Done Gone`.
+    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Superseded
+    /// StopAsked Forgot Fenced Done Gone`.
     Begin {
         /// The run.
         run: RunKey,
@@ -113,6 +120,27 @@ pub enum Step {
         start: u32,
         /// Tells a resent begin from a second one.
         request: Request,
+    },
+    /// Ask whether a claimed run could begin, and show its life: what a run does that waits. Verdicts: `Free`, or those
+    /// of a begin that is refused.
+    Wait {
+        /// The run.
+        run: RunKey,
+        /// Its owner.
+        owner: ReplicaId,
+        /// How many begins there were before.
+        start: u32,
+    },
+    /// Ask the owner of a run to stop it, whoever that is and however the run stands, if it is open. It is told with
+    /// the answer to its next renewal, a run that has not begun does not begin any more, and one that is lost is not
+    /// started again. The first who asks is remembered. Verdicts: `Asked Done Gone`.
+    AskStop {
+        /// The run.
+        run: RunKey,
+        /// Who asks: a replica, or an operator's name.
+        by: String,
+        /// Why.
+        reason: StopReason,
     },
     /// Show life. Verdicts: `Renewed Lost Fenced Done Gone`.
     Renew {
@@ -171,6 +199,8 @@ pub enum Decision {
     Missed(MissedReason),
     /// It is not to run. With the same.
     Skipped(SkipReason),
+    /// Its stop was asked for before it began, or began again. With [`Expect::Own`].
+    Stopped(StopReason),
     /// Its owner vanished. With [`Expect::Unchanged`] of a begun run. The run stays open.
     Lost,
     /// Nobody can be running it any more. With [`Expect::Unchanged`] of a lost run. Closes it and frees its slot.
@@ -184,6 +214,8 @@ impl Step {
             Self::Register(registration) => &registration.job,
             Self::Claim(claim) => &claim.run.job,
             Self::Begin { run, .. }
+            | Self::Wait { run, .. }
+            | Self::AskStop { run, .. }
             | Self::Renew { run, .. }
             | Self::Complete { run, .. }
             | Self::Abandon { run, .. }
@@ -198,6 +230,8 @@ impl Step {
             Self::Register(_) => None,
             Self::Claim(claim) => Some(&claim.run),
             Self::Begin { run, .. }
+            | Self::Wait { run, .. }
+            | Self::AskStop { run, .. }
             | Self::Renew { run, .. }
             | Self::Complete { run, .. }
             | Self::Abandon { run, .. }
@@ -212,6 +246,8 @@ impl Step {
             Self::Register(_) => "register",
             Self::Claim(_) => "claim",
             Self::Begin { .. } => "begin",
+            Self::Wait { .. } => "wait",
+            Self::AskStop { .. } => "ask_stop",
             Self::Renew { .. } => "renew",
             Self::Complete { .. } => "complete",
             Self::Abandon { .. } => "abandon",
@@ -237,7 +273,7 @@ pub enum Verdict {
     Held,
     /// The run is decided; the record says how.
     Done,
-    /// Nobody has the run (answer to a claim that does not take).
+    /// Nobody has the run (answer to a claim that does not take); nothing keeps it from beginning (to one that waits).
     Free,
     /// The job is paused.
     Paused,
@@ -254,15 +290,20 @@ pub enum Verdict {
     Unregistered,
     /// The attempt may start.
     Begun,
-    /// Another run of the job has the slot: the answer lists it under `open`.
+    /// Another run of the job is in the way, since it has the slot or began under a definition that allowed overlaps:
+    /// the answer lists it under `open`.
     Busy {
         /// Its tick.
         occupant: Tick,
         /// Whether it gave a sign of life after our tick (by the store's clock): then this is an overlap.
         renewed: bool,
     },
-    /// A later tick of the job has begun.
+    /// A later tick of the job has begun, or waits to replace the run that is going.
     Superseded,
+    /// Somebody asked for the stop of the run: it does not begin.
+    StopAsked,
+    /// The stop is asked for.
+    Asked,
     /// The run is not ours any more.
     Fenced,
     /// The store knows no such run.

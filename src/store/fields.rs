@@ -25,7 +25,7 @@ pub const JOB_FIELDS: [&str; 20] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 29] = [
+pub const RUN_FIELDS: [&str; 34] = [
     "format",
     "scheduled_for",
     "state",
@@ -35,9 +35,14 @@ pub const RUN_FIELDS: [&str; 29] = [
     "request",
     "lease_ms",
     "grace_ms",
+    "stop_grace_ms",
     "takeover_ms",
     "delay_ms",
     "exclusive",
+    "when_busy",
+    "waiting_since",
+    "stop_asked",
+    "stop_asked_by",
     "rerun",
     "trigger",
     "spec_hash",

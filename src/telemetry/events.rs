@@ -385,7 +385,9 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
                 "another schedule of this job was registered after this tick: the tables of the replicas differ"
             );
         }
-        SkipReason::Overlap => say!(INFO, "an earlier run of the job is still going"),
+        SkipReason::Overlap => say!(INFO, "another run of the job is still going"),
+        SkipReason::Superseded => say!(INFO, "a later tick of the job runs instead"),
+        SkipReason::StopAsked => say!(INFO, "somebody asked for its stop before it began"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
         SkipReason::RecordUnreadable => say!(WARN, "the store's records of this job are of a newer form"),
         SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
@@ -514,36 +516,29 @@ pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
     let RunFinished { ending, attempts, output_bytes } = finished;
     let Ending { outcome, exit_code, signal, duration_ms, .. } = *ending;
     let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
-    if outcome == Outcome::Succeeded {
-        let outcome = outcome.as_str();
-        run_event!(
-            INFO,
-            "run_finished",
-            run,
-            "run finished",
-            outcome,
-            exit_code,
-            signal,
-            duration_ms,
-            attempts,
-            output_bytes,
-            error
-        );
-    } else {
-        let outcome = outcome.as_str();
-        run_event!(
-            ERROR,
-            "run_finished",
-            run,
-            "run did not succeed",
-            outcome,
-            exit_code,
-            signal,
-            duration_ms,
-            attempts,
-            output_bytes,
-            error
-        );
+    let word = outcome.as_str();
+    macro_rules! say {
+        ($level:ident, $message:literal) => {
+            run_event!(
+                $level,
+                "run_finished",
+                run,
+                $message,
+                outcome = word,
+                exit_code,
+                signal,
+                duration_ms,
+                attempts,
+                output_bytes,
+                error
+            )
+        };
+    }
+    match outcome {
+        Outcome::Succeeded => say!(INFO, "run finished"),
+        Outcome::Replaced => say!(INFO, "run stopped: a later one takes its place"),
+        Outcome::Cancelled => say!(INFO, "run stopped, as somebody asked"),
+        _ => say!(ERROR, "run did not succeed"),
     }
 }
 

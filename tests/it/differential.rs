@@ -24,8 +24,10 @@ use onecron::job::RunState;
 use onecron::job::Seen;
 use onecron::job::SkipReason;
 use onecron::job::Step;
+use onecron::job::StopReason;
 use onecron::job::Tick;
 use onecron::job::Verdict;
+use onecron::job::WhenBusy;
 use onecron::store::Records;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU32;
@@ -55,9 +57,14 @@ enum What {
         exclusive: bool,
         rerun: bool,
         far: bool,
+        when_busy: WhenBusy,
     },
     Begin {
         request: u8,
+    },
+    Wait,
+    AskStop {
+        reason: StopReason,
     },
     Renew,
     Complete {
@@ -95,18 +102,21 @@ fn decisions() -> impl Strategy<Value = Decision> {
     prop_oneof![
         1 => Just(Decision::Missed(MissedReason::NoReplica)),
         1 => Just(Decision::Skipped(SkipReason::Overlap)),
+        1 => prop::sample::select(StopReason::ALL).prop_map(Decision::Stopped),
         3 => Just(Decision::Lost),
         2 => Just(Decision::Drained),
     ]
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let outcomes = prop::sample::select(&Outcome::ALL[..6]);
+    let outcomes = prop::sample::select(&Outcome::ALL[..8]);
     let what = prop_oneof![
         2 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32))
             .prop_map(|(schedule, keeps, history)| What::Register { schedule: schedule / 7, keeps, history }),
-        8 => (prop::bool::weighted(0.9), prop::bool::weighted(0.7), prop::bool::weighted(0.6), prop::bool::weighted(0.7), any::<bool>())
-            .prop_map(|(take, takeover, exclusive, rerun, far)| What::Claim { take, takeover, exclusive, rerun, far }),
+        8 => (prop::bool::weighted(0.9), prop::bool::weighted(0.7), prop::bool::weighted(0.6), prop::bool::weighted(0.7), any::<bool>(), prop::sample::select(WhenBusy::ALL))
+            .prop_map(|(take, takeover, exclusive, rerun, far, when_busy)| What::Claim { take, takeover, exclusive, rerun, far, when_busy }),
+        6 => Just(What::Wait),
+        1 => prop::sample::select(StopReason::ALL).prop_map(|reason| What::AskStop { reason }),
         8 => (0..3_u8).prop_map(|request| What::Begin { request }),
         2 => Just(What::Renew),
         4 => (outcomes, 0..3_u8).prop_map(|(outcome, tail)| What::Complete { outcome, tail }),
@@ -165,7 +175,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             registration.history = *history;
             Step::Register(registration)
         }
-        What::Claim { take, takeover, exclusive, rerun, far } => Step::Claim(Claim {
+        What::Claim { take, takeover, exclusive, rerun, far, when_busy } => Step::Claim(Claim {
             previous: if *far { 0 } else { previous },
             owner: owner.clone(),
             delay_ms: i64::from(made.spoilt) * 400,
@@ -174,7 +184,9 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             lease_ms: u64::from(made.owner),
             grace_ms: 2,
             takeover_ms: 3,
+            stop_grace_ms: 4,
             exclusive: *exclusive,
+            when_busy: *when_busy,
             rerun: *rerun,
             trigger: "schedule".into(),
             spec_hash: format!("hash-{}", made.owner),
@@ -185,6 +197,8 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             let start = if made.spoilt % 4 == 3 { start.saturating_sub(1) } else { start };
             Step::Begin { run, owner, start, request: format!("request-{request}") }
         }
+        What::Wait => Step::Wait { run, owner, start },
+        What::AskStop { reason } => Step::AskStop { run, by: owner.to_string(), reason: *reason },
         What::Renew => Step::Renew { run, owner, start },
         What::Complete { outcome, tail } => {
             let tail = "tail ".repeat(usize::from(*tail));
@@ -247,6 +261,7 @@ fn timeless_run(mut run: RunRecord) -> RunRecord {
     run.claimed_at = present(run.claimed_at);
     run.begun_at = present(run.begun_at);
     run.renewed_at = present(run.renewed_at);
+    run.waiting_since = present(run.waiting_since);
     run.ended_at = present(run.ended_at);
     run
 }

@@ -16,6 +16,7 @@ use onecron::engine::StoreFailure;
 use onecron::job::*;
 use onecron::store::Records;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Microseconds of true time.
@@ -38,10 +39,13 @@ pub struct Faults {
     pub clocks: bool,
     /// Whether the store checks owner and start at begin. The twin turns it off.
     pub fence: bool,
+    /// Whether a run whose stop was asked for keeps its slot until it is gone. The twin turns it off.
+    pub drains: bool,
 }
 
 impl Faults {
-    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, fence: true };
+    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, fence: true, drains: true };
+    pub const NONE: Self = Self { network: false, crashes: false, clocks: false, ..Self::ALL };
 }
 
 #[derive(Debug)]
@@ -123,6 +127,8 @@ pub struct World {
     pub lives: Vec<(usize, u32, Micros, Micros)>,
     /// From, to: when a replica's clock was off by seconds.
     pub skewed: Vec<(usize, Micros, Micros)>,
+    /// Runs that were asked to end before their process was there.
+    stopped_early: BTreeSet<(usize, u32, RunKey)>,
 }
 
 impl World {
@@ -164,6 +170,7 @@ impl World {
             lines: Vec::new(),
             lives: Vec::new(),
             skewed: Vec::new(),
+            stopped_early: BTreeSet::new(),
         };
         for replica in 0..REPLICAS {
             let at = world.random.between(0, 3 * SECOND);
@@ -344,6 +351,17 @@ impl World {
                 return self.records.apply(&blind, now);
             }
         }
+        if !self.faults.drains
+            && let Step::AskStop { run, reason, .. } = step
+        {
+            let record = self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned();
+            if let Some(RunRecord { owner, start, .. }) = record {
+                let (exit_code, signal, error) = (None, None, String::new());
+                let (outcome, output_tail) = (reason.outcome(), String::new());
+                let ending = Ending { outcome, exit_code, signal, duration_ms: 0, error, output_tail };
+                self.records.apply(&Step::Complete { run: run.clone(), owner, start, ending }, now);
+            }
+        }
         self.records.apply(step, now)
     }
 
@@ -470,7 +488,8 @@ impl World {
 
     fn spawn(&mut self, replica: usize, order: StartOrder) {
         let now = self.clocks(replica);
-        if now.boot >= order.lease_end {
+        let asked = (replica, self.replicas[replica].incarnation, order.run.clone());
+        if self.stopped_early.remove(&asked) || now.boot >= order.lease_end {
             let event = Event::NotStarted { run: order.run, too_late: true, error: String::new() };
             return self.tell(replica, event);
         }
@@ -508,6 +527,7 @@ impl World {
         let incarnation = self.replicas[replica].incarnation;
         let alive = |child: &Child| child.run == *run && child.ended.is_none() && child.incarnation == incarnation;
         let Some(child) = self.children.iter().position(|child| child.replica == replica && alive(child)) else {
+            self.stopped_early.insert((replica, incarnation, run.clone()));
             return;
         };
         let grace = self.children[child].spec.lease_loss_grace().as_micros() as u64;

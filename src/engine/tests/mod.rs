@@ -19,6 +19,8 @@ mod leases;
 mod outages;
 mod places;
 mod retries;
+mod slots;
+mod stops;
 mod unreadable;
 mod watches;
 
@@ -298,12 +300,12 @@ fn facts(run: &RunKey) -> RunFacts {
 }
 
 fn skipped(run: &RunKey, reason: SkipReason) -> Notice {
-    Notice::RunSkipped { facts: facts(run), reason, holder: None, holder_run: None }
+    Notice::RunSkipped { facts: facts(run), reason, holder: None, holder_run: None, age: None }
 }
 
 fn lost_race(run: &RunKey) -> Notice {
     let holder = Some(other());
-    Notice::RunSkipped { facts: facts(run), reason: SkipReason::ClaimedByOther, holder, holder_run: None }
+    Notice::RunSkipped { facts: facts(run), reason: SkipReason::ClaimedByOther, holder, holder_run: None, age: None }
 }
 
 /// What is said, in order.

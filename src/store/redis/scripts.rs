@@ -19,6 +19,7 @@ pub(super) struct Scripts {
     register: Script,
     claim: Script,
     begin: Script,
+    ask_stop: Script,
     renew: Script,
     complete: Script,
     abandon: Script,
@@ -38,6 +39,7 @@ impl Scripts {
             register: script(include_str!("lua/register.lua")),
             claim: script(include_str!("lua/claim.lua")),
             begin: script(include_str!("lua/begin.lua")),
+            ask_stop: script(include_str!("lua/ask_stop.lua")),
             renew: script(include_str!("lua/renew.lua")),
             complete: script(include_str!("lua/complete.lua")),
             abandon: script(include_str!("lua/abandon.lua")),
@@ -52,7 +54,8 @@ impl Scripts {
         match step {
             Step::Register(_) => &self.register,
             Step::Claim(_) => &self.claim,
-            Step::Begin { .. } => &self.begin,
+            Step::Begin { .. } | Step::Wait { .. } => &self.begin,
+            Step::AskStop { .. } => &self.ask_stop,
             Step::Renew { .. } => &self.renew,
             Step::Complete { .. } => &self.complete,
             Step::Abandon { .. } => &self.abandon,
@@ -61,11 +64,12 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 10] {
+    pub fn all(&self) -> [&Script; 11] {
         [
             &self.register,
             &self.claim,
             &self.begin,
+            &self.ask_stop,
             &self.renew,
             &self.complete,
             &self.abandon,

@@ -31,6 +31,8 @@ pub(super) fn arguments(step: &Step) -> Vec<String> {
         Step::Begin { owner, start, request, .. } => {
             args.extend([owner.to_string(), start.to_string(), request.clone()]);
         }
+        Step::Wait { owner, start, .. } => args.extend([owner.to_string(), start.to_string(), String::new()]),
+        Step::AskStop { by, reason, .. } => args.extend([by.clone(), reason.to_string()]),
         Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
             args.extend([owner.to_string(), start.to_string()]);
         }
@@ -48,6 +50,7 @@ pub(super) fn arguments(step: &Step) -> Vec<String> {
             let (word, reason) = match decision {
                 Decision::Missed(reason) => ("missed", reason.as_str()),
                 Decision::Skipped(reason) => ("skipped", reason.as_str()),
+                Decision::Stopped(reason) => (reason.outcome().as_str(), ""),
                 Decision::Lost => ("lost", ""),
                 Decision::Drained => ("drained", ""),
             };
@@ -102,6 +105,8 @@ fn claim_arguments(claim: &Claim) -> Vec<String> {
         claim.trigger.clone(),
         claim.spec_hash.clone(),
         claim.delay_ms.to_string(),
+        claim.stop_grace_ms.to_string(),
+        claim.when_busy.to_string(),
     ];
     if let Some(seen) = &claim.takeover {
         args.extend(seen_arguments(seen));
@@ -200,6 +205,8 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "begun" => Verdict::Begun,
         "busy" => Verdict::Busy { occupant: Tick::parse(detail).ok_or_else(bad)?, renewed: other == "1" },
         "superseded" => Verdict::Superseded,
+        "stop_asked" => Verdict::StopAsked,
+        "asked" => Verdict::Asked,
         "fenced" => Verdict::Fenced,
         "gone" => Verdict::Gone,
         "renewed" => Verdict::Renewed,

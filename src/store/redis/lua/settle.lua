@@ -1,4 +1,4 @@
--- owner, previous, decision (missed, skipped, lost, drained), reason, expect (absent, own, unchanged);
+-- owner, previous, decision (missed, skipped, cancelled, replaced, lost, drained), reason, expect (absent, own, unchanged);
 -- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner; for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
@@ -6,10 +6,13 @@ if not job then
   return answer('unregistered')
 end
 
+-- Decisions that are an outcome.
+local is_outcome = decision ~= 'lost' and decision ~= 'drained'
+
 -- Whether the run ended by that replica's same decision: then this one was sent again.
 local function is_settled(by)
   return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == decision and run.is.reason == reason
-    and (decision == 'missed' or decision == 'skipped')
+    and is_outcome
 end
 
 -- A record of a tick that nobody has.
@@ -20,8 +23,10 @@ local function untaken()
   set(record, 'owner', owner)
   set(record, 'exclusive', '0')
   set(record, 'rerun', '0')
+  set(record, 'when_busy', 'skip')
   for _, name in ipairs({
-    'start', 'number', 'lease_ms', 'grace_ms', 'takeover_ms', 'claimed_at', 'begun_at', 'renewed_at', 'duration_ms',
+    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
+    'renewed_at', 'duration_ms',
   }) do
     set(record, name, '0')
   end
@@ -87,7 +92,7 @@ end
 
 local state = run.is.state
 local free = state == 'claimed' or state == 'abandoned'
-local fits = ((decision == 'missed' or decision == 'skipped') and free) or (decision == 'lost' and state == 'begun')
+local fits = (is_outcome and free) or (decision == 'lost' and state == 'begun')
   or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
 if not fits then
   return answer('changed')
@@ -99,7 +104,7 @@ end
 job.touched = true
 set(run, 'ended_at', int(now))
 local undecided = run.is.outcome == ''
-if decision == 'missed' or decision == 'skipped' then
+if is_outcome then
   set(run, 'outcome', decision)
   set(run, 'reason', reason)
 elseif decision == 'drained' then
@@ -107,7 +112,7 @@ elseif decision == 'drained' then
 else
   set(run, 'state', 'lost') -- stays open, and its slot drains
   set(run, 'lost_by', owner)
-  if run.is.rerun ~= '1' or num(run.is.start) >= STARTS_MOST then
+  if not may_run_again() then
     set(run, 'outcome', 'lost')
   end
 end
