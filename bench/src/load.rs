@@ -57,13 +57,8 @@ fn table(schedule: fn(usize) -> String) -> String {
     text
 }
 
-/// The instant of all measurements: the same warnings each time.
-fn now() -> DateTime<Utc> {
-    DateTime::from_timestamp(1_796_000_000, 0).expect("an instant")
-}
-
-fn load(sources: &[Source]) -> JobTable {
-    config::load(sources, now()).unwrap_or_else(|problems| panic!("{}", config::render(&problems[..1]))).table
+fn load(sources: &[Source], now: DateTime<Utc>) -> JobTable {
+    config::load(sources, now).unwrap_or_else(|problems| panic!("{}", config::render(&problems[..1]))).table
 }
 
 fn first_ticks(table: &JobTable, from: DateTime<Utc>) {
@@ -80,14 +75,14 @@ pub fn run() {
     );
     let mixes: [(&str, fn(usize) -> String); 3] =
         [("realistic", realistic), ("different", different), ("different days", different_days)];
-    let from = now();
+    let from = DateTime::from_timestamp(1_796_000_000, 0).expect("an instant");
     for (name, schedule) in mixes {
         let text = table(schedule);
         let sources = [Source::new("jobs.yaml", text.clone().into_bytes())];
         let milliseconds = |work: &mut dyn FnMut()| best(ROUNDS, work) / 1e6;
-        let all = milliseconds(&mut || first_ticks(&load(&sources), from));
-        let loading = milliseconds(&mut || drop(black_box(load(&sources))));
-        let loaded = load(&sources);
+        let all = milliseconds(&mut || first_ticks(&load(&sources, from), from));
+        let loading = milliseconds(&mut || drop(black_box(load(&sources, from))));
+        let loaded = load(&sources, from);
         let ticks = milliseconds(&mut || first_ticks(&loaded, from));
         let texts: Vec<String> = (0..JOBS).map(schedule).collect();
         let utc = Zone::utc();

@@ -28,8 +28,12 @@ use crate::job::WhenBusy;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A run that this replica cannot run, since the job is not in its table, and that whoever can has not taken for so long
+/// (beside the time that it must be seen unchanged), is taken for one of a job that is in no table any more.
+const ORPHANED_AFTER: Duration = Duration::from_secs(600);
+
 /// An open run of another replica.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Watch {
     /// As last read.
     pub record: RunRecord,
@@ -40,6 +44,9 @@ pub struct Watch {
     /// There was a time when it could be taken and there was no place.
     pub found_no_place: bool,
 }
+
+/// How soon something that could be done about a run, and was not done, is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// M of the design: 1 s + 2 % of the lease + the grace.
 pub(super) fn margin(lease: Duration, grace: Duration) -> Duration {
@@ -104,8 +111,13 @@ impl Engine {
         let Some(watch) = self.watches.get(run) else { return };
         let spread = Duration::from_millis(order(&self.me, run) % 50);
         let ripe = watch.since + watch.window();
-        let at =
-            if ripe <= now.boot { now.boot + Duration::from_millis(500) } else { ripe.min(now.boot + watch.poll()) };
+        let at = if ripe > now.boot {
+            ripe.min(now.boot + watch.poll())
+        } else if self.jobs.contains_key(&run.job) {
+            now.boot + AGAIN
+        } else {
+            now.boot + AGAIN.max(Duration::from_millis(watch.record.lease_ms / 4))
+        };
         self.alarms.set(Topic::Watch(run.clone()), at + spread);
     }
 
@@ -134,7 +146,18 @@ impl Engine {
             RunState::Done => return Some(read),
             RunState::Claimed | RunState::Abandoned | RunState::Lost => {}
         }
-        let Some(job) = job.filter(|job| job.registered) else { return Some(read) };
+        let Some(job) = job else {
+            // In our table it is not, so it is not ours to run. Whoever has it does; where nobody has, it must end.
+            if unchanged_for < watch.window() + ORPHANED_AFTER {
+                return Some(read);
+            }
+            let never_ran = watch.never_ran();
+            let decision = if never_ran { Decision::Missed(MissedReason::NoReplica) } else { Decision::Drained };
+            return Some(settle(decision, &watch.record));
+        };
+        if !job.registered {
+            return Some(read);
+        }
         let window = job.starting_deadline(run.scheduled_for);
         let late = job.late_ms(now, run.scheduled_for) > super::agenda::millis(window);
         let over = late && watch.never_ran() && !watch.is_replacing();
@@ -180,6 +203,11 @@ impl Engine {
                     self.notice(Notice::RunLost { facts, holder, rerun });
                 }
             }
+            (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
+                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start: 1 };
+                let late_ms = self.late_ms(now, run);
+                self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+            }
             _ => {}
         }
         match answer.run {
@@ -188,7 +216,9 @@ impl Engine {
                 self.own_taken_over(now, run, &Answer { run: Some(record), ..answer });
             }
             Some(record) if record.is_open() => self.watch(now, run.clone(), record),
-            _ if answer.verdict == Verdict::Unregistered => self.set_watch_alarm(now, run),
+            _ if answer.verdict == Verdict::Unregistered && self.jobs.contains_key(&run.job) => {
+                self.set_watch_alarm(now, run);
+            }
             _ => self.unwatch(run),
         }
     }

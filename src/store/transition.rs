@@ -476,12 +476,13 @@ fn outcome_of(run: &RunRecord, decision: Decision) -> Option<(Outcome, &'static 
 
 /// Writes a decision; false where it does not fit the state.
 fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, i64), changes: &mut Changes) -> bool {
-    let fits = matches!(
-        (decision, run.state),
-        (Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_), RunState::Claimed)
-            | (Decision::Lost, RunState::Begun)
-            | (Decision::Drained, RunState::Lost)
-    );
+    let free = matches!(run.state, RunState::Claimed | RunState::Abandoned);
+    let fits = match decision {
+        Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_) => free,
+        Decision::Lost => run.state == RunState::Begun,
+        // The second: one that began, was given back or taken over, and that nobody goes on with.
+        Decision::Drained => run.state == RunState::Lost || (free && run.start > 0),
+    };
     if !fits {
         return false;
     }

@@ -13,6 +13,7 @@ mod catch_up;
 mod claims;
 mod clock;
 mod drain;
+mod fleet;
 mod jitter;
 mod leases;
 mod outages;
@@ -20,6 +21,7 @@ mod places;
 mod retries;
 mod slots;
 mod stops;
+mod unreadable;
 mod watches;
 
 use super::Effect;
@@ -326,7 +328,12 @@ fn asked(effects: &[Effect]) -> Vec<Step> {
 
 /// What is done to processes, in order: everything that is neither said nor asked, nor more of the same lease.
 fn done(effects: &[Effect]) -> Vec<Effect> {
-    let other = |effect: &&Effect| !matches!(effect, Effect::Notice(_) | Effect::Ask { .. } | Effect::Extend { .. });
+    let other = |effect: &&Effect| {
+        !matches!(
+            effect,
+            Effect::Notice(_) | Effect::Ask { .. } | Effect::Extend { .. } | Effect::Meet { .. } | Effect::Survey
+        )
+    };
     effects.iter().filter(other).cloned().collect()
 }
 

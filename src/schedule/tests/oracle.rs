@@ -117,7 +117,7 @@ fn mark(text: &str, date: Date) -> bool {
     let workdays = || days.iter().copied().filter(|day| (1..=5).contains(&weekday(*day)));
     let later = |count: i32| date.checked_add(count.days()).unwrap();
     if text == "lw" {
-        return workdays().last() == Some(date);
+        return workdays().next_back() == Some(date);
     }
     if let Some(before) = text.strip_prefix('l') {
         let before = before.strip_prefix('-').map_or(0, |before| before.parse().unwrap());
@@ -154,7 +154,7 @@ fn distance_seconds(text: &str) -> i64 {
 
 enum Text {
     Every(i64),
-    Fields([Named; 6]),
+    Fields(Box<[Named; 6]>),
 }
 
 pub struct Oracle {
@@ -182,7 +182,7 @@ impl Oracle {
             words.insert(0, "0");
         }
         let fields = std::array::from_fn(|at| field(words[at], SHAPES[at], job));
-        Self { text: Text::Fields(fields), zone, days: BTreeMap::new() }
+        Self { text: Text::Fields(Box::new(fields)), zone, days: BTreeMap::new() }
     }
 
     fn day_matches(&mut self, date: Date) -> bool {

@@ -1,6 +1,5 @@
 -- owner, previous, decision (missed, skipped, cancelled, replaced, lost, drained), reason, expect (absent, own, unchanged);
--- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner
--- for unchanged: owner, start, state, number
+-- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner; for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 if not job then
@@ -101,8 +100,9 @@ elseif not is_seen(run, ARGV[8], ARGV[9], ARGV[10], ARGV[11]) then
 end
 
 local state = run.is.state
-local fits = (decision == 'lost' and state == 'begun') or (decision == 'drained' and state == 'lost')
-  or (is_outcome and state == 'claimed')
+local free = state == 'claimed' or state == 'abandoned'
+local fits = (is_outcome and free) or (decision == 'lost' and state == 'begun')
+  or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
 if not fits then
   return answer('changed')
 end
