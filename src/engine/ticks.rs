@@ -8,6 +8,7 @@ use super::agenda::millis;
 use super::order::order;
 use super::owed::Owed;
 use super::runs::Run;
+use super::slots::Occupant;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -363,6 +364,7 @@ impl Engine {
     }
 
     fn somebody_has_it(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let overlapped = Occupant::of(run, &answer);
         let Some(record) = answer.run else { return };
         if record.state == RunState::Abandoned {
             // Given back: whoever looks next may have it.
@@ -378,7 +380,10 @@ impl Engine {
             Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
             _ => SkipReason::ClaimedByOther,
         };
-        self.skipped(facts, reason, holder, None);
+        match overlapped.filter(|_| reason == SkipReason::Overlap) {
+            Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
+            None => self.skipped(facts, reason, holder, None),
+        }
         if record.when_busy == WhenBusy::Replace && record.state == RunState::Claimed {
             self.expect_stop(now, run);
         }
@@ -409,7 +414,7 @@ impl Engine {
         self.owe(now, run.clone(), Owed::one(run.scheduled_for, due.previous, decided));
     }
 
-    fn skip(&mut self, run: &RunKey, reason: SkipReason) {
+    pub(super) fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };

@@ -7,6 +7,7 @@ mod name;
 mod outcome;
 mod presence;
 mod record;
+mod slot;
 mod spec;
 mod step;
 mod table;

@@ -211,3 +211,14 @@ fn a_run_that_somebody_took_over_while_ours_ended_is_watched() {
     let claim = steps.iter().find_map(takes).expect("a takeover");
     assert_eq!(claim.takeover, Some(taken.seen()));
 }
+
+/// It waited while this replica was suspended.
+#[test]
+fn an_answer_that_was_overtaken_does_not_make_a_lost_run_begun_again() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    bench.until_with(15_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(notices(&bench.reply_yes()).len(), 1, "it is lost");
+    bench.engine.watch(bench.now, run(), record(&run(), BEGUN));
+    let effects = bench.until_with(30_000, &mut stands(record(&run(), (RunState::Lost, 1, 2))));
+    assert_eq!((count(&effects, "settle"), notices(&effects)), (0, vec![]));
+}
