@@ -224,7 +224,7 @@ fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zon
 /// Two ticks of a job must not change places.
 fn check_jitter(reader: &mut Reader<'_>, schedule: &Schedule, (own, all): (&Shared, &Shared)) {
     let Field::Written(jitter, span) = own.jitter.or(&all.jitter) else { return };
-    let Some(shortest) = gaps(schedule).min().filter(|shortest| jitter >= *shortest) else { return };
+    let Some(shortest) = shortest_gap(schedule, jitter).filter(|shortest| jitter >= *shortest) else { return };
     let (jitter, shortest) = (units::duration_text(jitter), units::duration_text(shortest));
     let message = format!("`jitter` is {jitter}, and ticks are as close as {shortest}: runs could change places");
     reader.find("E403", span, message, &format!("write a jitter below {shortest}, or let the job run less often"));
@@ -260,14 +260,15 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
         let hint = format!("unless that is meant, write {}", either.unwrap_or("`*` for one of the two".to_owned()));
         reader.find("W502", span, message, &hint);
     }
-    if gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
+    let is_dense = schedule.distance_at_least() == Duration::from_secs(1);
+    if is_dense && gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
         let message = "the job fires every second, and every replica asks the store each time".to_owned();
         let hint = "write a longer period, such as `*/10 * * * * *`, or a command that loops by itself";
         reader.find("W503", span, message, hint);
     }
     let waits = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid).waits_for_ends();
     let Field::Written(Some(timeout), span) = own.timeout else { return };
-    let shortest = gaps(schedule).min().filter(|period| waits && *period < timeout);
+    let shortest = shortest_gap(schedule, timeout).filter(|period| waits && *period < timeout);
     if let Some(period) = shortest {
         let (timeout, period) = (units::duration_text(timeout), units::duration_text(period));
         let message =
@@ -295,6 +296,11 @@ fn one_day_field(text: &str) -> Option<[String; 2]> {
 
 /// How many distances between ticks are looked at: more than a minute has seconds, and two months have days.
 const GAPS: usize = 63;
+
+/// The shortest of these distances, if there can be one of at most `most`: tables have many jobs, and the walk is long.
+fn shortest_gap(schedule: &Schedule, most: Duration) -> Option<Duration> {
+    if schedule.distance_at_least() > most { None } else { gaps(schedule).min() }
+}
 
 /// The distances between the first ticks of a fixed year: the same on each replica and in each report.
 fn gaps(schedule: &Schedule) -> impl Iterator<Item = Duration> {

@@ -8,6 +8,7 @@ mod advice;
 mod calendar;
 mod cron_days;
 mod days;
+mod distance;
 mod dst;
 mod error;
 mod every;
