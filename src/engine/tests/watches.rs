@@ -211,3 +211,16 @@ fn a_run_that_somebody_took_over_while_ours_ended_is_watched() {
     let claim = steps.iter().find_map(takes).expect("a takeover");
     assert_eq!(claim.takeover, Some(taken.seen()));
 }
+
+/// It waited while this replica was suspended.
+#[test]
+fn an_answer_that_was_overtaken_does_not_make_a_lost_run_begun_again() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    bench.until_with(15_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(notices(&bench.reply_yes()).len(), 1, "it is lost");
+    bench.engine.watch(bench.now, run(), record(&run(), BEGUN));
+    assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
+    let renewed = record(&run(), (RunState::Begun, 2, 3));
+    bench.engine.watch(bench.now, run(), renewed.clone());
+    assert_eq!(bench.engine.watches[&run()].record, renewed, "news is taken");
+}
