@@ -5,7 +5,9 @@ use crate::job::Answer;
 use crate::job::Gathering;
 use crate::job::JobName;
 use crate::job::JobRecord;
+use crate::job::JobTable;
 use crate::job::RunKey;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Numbers the requests of one engine.
@@ -37,6 +39,8 @@ pub struct Exit {
 /// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
+    /// Another table is in force.
+    TableChanged(Arc<JobTable>),
     /// The instant that [`Engine::wake_at`](super::Engine::wake_at) named may have come; or not. Always harmless.
     Woke,
     /// The store answered a request, or did not.

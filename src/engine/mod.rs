@@ -20,6 +20,7 @@ mod fleet;
 mod order;
 mod outbox;
 mod owed;
+mod reload;
 mod runs;
 mod skew;
 mod slots;
@@ -197,6 +198,7 @@ impl Engine {
             Event::NotStarted { run, too_late, error } => self.run_not_started(now, &run, (too_late, error)),
             Event::Ended { run, exit } => self.run_ended(now, &run, exit),
             Event::DrainAsked { timeout } => self.start_drain(now, timeout),
+            Event::TableChanged(table) => self.change_table(now, &table),
             Event::StopAsked => self.start_drain(now, Duration::ZERO),
         }
         self.look_at_agenda(now);

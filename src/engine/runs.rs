@@ -79,6 +79,8 @@ pub struct Run {
     pub phase: Phase,
     /// Until when it must begin for the first time; `None`: it began before.
     pub deadline: Option<Boot>,
+    /// How long it lasts without a confirmed renewal: others go by its record, whatever table is in force by now.
+    pub lease: Duration,
     /// The lease counts from here: when the last confirmed begin or renewal was sent.
     pub confirmed: Boot,
     /// When to renew.
@@ -122,6 +124,7 @@ impl Run {
             start,
             phase: Phase::Abandoning,
             deadline,
+            lease: Duration::ZERO,
             confirmed: Boot::from_nanos(0),
             renew_at: Boot::from_nanos(0),
             lease_lost: false,
@@ -144,6 +147,7 @@ impl Run {
     /// The same, under the terms that its record has: others go by those.
     pub fn under(mut self, record: Option<&RunRecord>) -> Self {
         if let Some(record) = record {
+            self.lease = Duration::from_millis(record.lease_ms);
             self.is_exclusive = record.exclusive;
             self.is_rerunnable = record.rerun;
             self.when_busy = record.when_busy;
@@ -256,8 +260,8 @@ impl Engine {
     }
 
     fn look_at_begun_run(&mut self, now: Now, run: &RunKey) {
-        let lease = self.lease;
         let Some(ours) = self.runs.get_mut(run) else { return };
+        let lease = ours.lease;
         if let Phase::Backoff(until, ending) = &ours.phase
             && now.boot >= *until
         {
@@ -392,8 +396,8 @@ impl Engine {
 
     pub(super) fn run_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         let owner = self.me.clone();
-        let lease = self.lease;
         let ours = self.runs.get_mut(run)?;
+        let lease = ours.lease;
         let (start, run) = (ours.start, run.clone());
         match &mut ours.phase {
             Phase::Beginning { request, first_sent, not_before } => {
@@ -505,10 +509,10 @@ impl Engine {
     }
 
     fn begun(&mut self, now: Now, run: &RunKey, first_sent: Boot) {
-        let lease = self.lease;
-        let Some(last_success) = self.jobs.get(&run.job).map(|job| job.last_success) else { return };
+        let last_success = self.jobs.get(&run.job).and_then(|job| job.last_success);
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run) else { return };
+        let lease = ours.lease;
         ours.start += 1;
         let timed_out = ours.timeout_at().is_some_and(|at| now.boot >= at);
         if draining || timed_out || now.boot >= first_sent + lease {
@@ -535,8 +539,8 @@ impl Engine {
     }
 
     fn renew_answered(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
-        let lease = self.lease;
         let Some(ours) = self.runs.get_mut(run) else { return };
+        let lease = ours.lease;
         if !matches!(ours.phase, Phase::Running | Phase::Backoff(..)) {
             return self.look_at_run(now, run);
         }

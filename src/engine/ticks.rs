@@ -414,7 +414,7 @@ impl Engine {
         self.owe(now, run.clone(), Owed::one(run.scheduled_for, due.previous, decided));
     }
 
-    fn skip(&mut self, run: &RunKey, reason: SkipReason) {
+    pub(super) fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };

@@ -134,6 +134,8 @@ words! {
         Paused = "paused",
         /// The table says `suspend: true`.
         Suspended = "suspended",
+        /// The job is not in the table any more.
+        Removed = "removed",
         /// The starting deadline had passed on this replica.
         Late = "late",
         /// Another replica registered another schedule of the job after this tick.

@@ -402,7 +402,7 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
                 return Verdict::Settled; // sent again
             }
             let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
-            if !follows || matches!(decision, Decision::Lost | Decision::Drained | Decision::Stopped(_)) {
+            if !follows || !matches!(decision, Decision::Missed(_) | Decision::Skipped(_)) {
                 return Verdict::Changed;
             }
             if let Some(at) = picture.lowest {

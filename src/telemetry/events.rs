@@ -23,6 +23,8 @@ use chrono::SecondsFormat;
 use chrono::Utc;
 use std::time::Duration;
 
+/// Where the catalogue's events come from, whatever file they stand in: the log shows no others.
+pub(super) const TARGET: &str = "onecron::telemetry::events";
 /// The event whose lines are dropped first.
 pub(super) const RUN_OUTPUT: &str = "run_output";
 /// The event that is shown at any level.
@@ -44,7 +46,10 @@ pub struct RunFields {
 /// Raises an event; its name is a literal, because it is what operators search.
 macro_rules! event {
     ($level:ident, $name:expr, $message:literal $(, $($field:tt)*)?) => {
-        tracing::event!(name: $name, tracing::Level::$level, message = $message $(, $($field)*)?)
+        tracing::event!(
+            name: $name, target: $crate::telemetry::events::TARGET, tracing::Level::$level,
+            message = $message $(, $($field)*)?
+        )
     };
 }
 

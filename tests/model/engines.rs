@@ -363,10 +363,10 @@ impl World {
                     }
                 }
             }
+            // What holds must hold without it: nothing is decided by meetings. The simulation holds them.
+            Effect::Meet { .. } | Effect::Survey => {}
             Effect::Terminate { run } => self.stop(replica, &run, false),
             Effect::Kill { run } => self.stop(replica, &run, true),
-            // Presence is not part of this model: whoever is met says nothing.
-            Effect::Meet { .. } | Effect::Survey => {}
             Effect::Notice(notice) => self.say(|| format!("r{replica}: {notice:?}")),
             Effect::Drained { .. } => {}
         }

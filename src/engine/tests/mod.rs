@@ -18,6 +18,7 @@ mod jitter;
 mod leases;
 mod outages;
 mod places;
+mod reload;
 mod retries;
 mod slots;
 mod stops;

@@ -21,7 +21,7 @@ fn a_job_that_cannot_be_read_is_said_once_and_asked_once_a_minute_and_others_go_
     let all = notices(&effects);
     let said: Vec<&Notice> = all.iter().filter(said).collect();
     assert_eq!(said, [&Notice::JobUnreadable { job: name("new"), format: 2 }]);
-    let asked: Vec<Step> = asked(&effects).into_iter().filter(|step| unreadable(step)).collect();
+    let asked: Vec<Step> = asked(&effects).into_iter().filter(unreadable).collect();
     assert!((4..=5).contains(&asked.len()), "{}: {asked:?}", asked.len());
     assert!(asked.iter().all(|step| matches!(step, Step::Register(_))), "{asked:?}");
     let skipped = all.iter().filter(|notice| {
