@@ -21,6 +21,7 @@ use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
+use crate::job::Seen;
 use crate::job::Step;
 use crate::job::Trigger;
 use crate::job::Verdict;
@@ -107,6 +108,12 @@ impl Engine {
             return;
         }
         if let Some(watch) = self.watches.get_mut(&run) {
+            // An answer that was long under way: it would have the run called lost a second time.
+            let was_called_lost = record.state == RunState::Begun
+                && watch.record.seen() == (Seen { state: RunState::Lost, ..record.seen() });
+            if was_called_lost {
+                return self.set_watch_alarm(now, &run);
+            }
             if watch.record.seen() != record.seen() {
                 watch.since = now.boot;
             }
