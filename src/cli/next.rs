@@ -76,7 +76,7 @@ pub fn conflict(given: &ArgMatches) -> Option<&'static str> {
 pub fn run(args: &NextArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     match show(args, (out, err), now) {
         Ok(Ok(())) => table_args::OK,
-        Ok(Err(_)) => table_args::FAILED,
+        Ok(Err(error)) => table_args::not_written(err, &error),
         Err((code, text)) => match write!(err, "{text}") {
             Ok(()) => code,
             Err(_) => table_args::FAILED,

@@ -49,7 +49,7 @@ pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: D
         Format::Text => write_text((out, err), problems, result.as_ref().ok(), now),
     };
     match (written, &result) {
-        (Err(_), _) => table_args::FAILED,
+        (Err(error), _) => table_args::not_written(err, &error),
         (Ok(()), Err(_)) => table_args::CONFIG,
         (Ok(()), Ok(loaded)) if args.strict && !loaded.warnings.is_empty() => table_args::NO,
         (Ok(()), Ok(_)) => table_args::OK,
