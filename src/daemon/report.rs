@@ -63,6 +63,10 @@ impl Reporter {
             }
             Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
             Notice::JobAhead { job, through } => events::job_ahead(&job, through),
+            Notice::StoreForgot { jobs, since } => {
+                let since = DateTime::from_timestamp_millis(since).unwrap_or_default();
+                events::store_forgot(jobs, since);
+            }
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
             Notice::ClockJumped { by_ms } => events::clock_jumped(by_ms),
             Notice::TickLate { late_ms } => events::tick_late(length(late_ms)),

@@ -34,6 +34,7 @@ use crate::job::Tick;
 use crate::job::Trigger;
 use crate::store::Error;
 use crate::store::ErrorKind;
+use crate::store::Identity;
 use crate::store::Probe;
 use crate::store::Store;
 use async_trait::async_trait;
@@ -82,6 +83,10 @@ impl Store for Broken {
     }
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
+        pending().await
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
         pending().await
     }
 

@@ -7,6 +7,8 @@ use super::Engine;
 use super::LATE_MS;
 use super::Notice;
 use super::Topic;
+use super::guard::Memory;
+use super::guard::silence;
 use super::owed::Owed;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -61,6 +63,8 @@ pub struct Job {
     pub settled: BTreeSet<Tick>,
     /// When the audit looks at it, as it stands there.
     pub audit: Option<i64>,
+    /// What is known of the store's memory.
+    pub memory: Memory,
 }
 
 impl Job {
@@ -98,6 +102,7 @@ impl Engine {
             latest_record: 0,
             settled: BTreeSet::new(),
             audit: None,
+            memory: Memory::default(),
         };
         self.jobs.insert(name.clone(), job);
         self.plan(&name, now.wall.timestamp());
@@ -159,7 +164,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn register_step(&self, name: &JobName) -> Option<Step> {
+    pub(super) fn register_step(&mut self, now: Now, name: &JobName) -> Option<Step> {
+        let knew = self.knew(now, name);
         let spec = &self.jobs.get(name)?.spec;
         let tick = Tick::from_seconds(self.started.wall.timestamp());
         let deadline = self.jobs.get(name)?.starting_deadline(tick);
@@ -172,12 +178,15 @@ impl Engine {
             skew_tolerance_ms: millis(self.skew_tolerance),
             keep_ms: millis(keep),
             history: [spec.history.ticks, spec.history.successful, spec.history.failed],
+            quiet_ms: millis(silence(self.lease, spec)).unsigned_abs(),
+            knew,
         }))
     }
 
     pub(super) fn job_registered(&mut self, now: Now, name: &JobName, answer: Answer) {
         let Verdict::Registered { fresh, rescheduled } = answer.verdict else { return };
         let Some(record) = answer.job else { return };
+        self.note_registration(now, name, &record);
         let Some(job) = self.jobs.get_mut(name) else { return };
         let first = !std::mem::replace(&mut job.registered, true);
         if job.after(record.decided_through) == job.next {
@@ -268,7 +277,10 @@ impl Engine {
         }
         for (run, previous, after) in found {
             if !self.ticks.contains_key(&run) && !self.owed.contains_key(&run) {
-                self.owe(run, Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica) });
+                self.owe(
+                    run,
+                    Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica), not_before: now.boot },
+                );
             }
         }
         self.plan_audit(now, name);

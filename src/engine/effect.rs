@@ -148,6 +148,13 @@ pub enum Notice {
         /// In words.
         detail: String,
     },
+    /// Records of jobs may have been lost by the store, or were.
+    StoreForgot {
+        /// How many jobs.
+        jobs: usize,
+        /// Ticks at or before this instant (milliseconds since the epoch) that nobody is known to have run are not run.
+        since: i64,
+    },
     /// The store's clock and ours are apart.
     ClockSkewed {
         /// By so many milliseconds at least; ours is ahead.

@@ -42,6 +42,8 @@ pub enum Event {
         /// One answer per step.
         result: Result<Vec<Answer>, StoreFailure>,
     },
+    /// The store was found to be another than it was, or to have evicted keys.
+    StoreChanged,
     /// A child process runs.
     Started {
         /// Its run.

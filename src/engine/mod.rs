@@ -16,10 +16,12 @@ mod attempts;
 mod drain;
 mod effect;
 mod event;
+mod guard;
 mod order;
 mod outbox;
 mod owed;
 mod runs;
+mod slot;
 mod ticks;
 mod watches;
 
@@ -53,6 +55,7 @@ use alarms::Alarms;
 use chrono::DateTime;
 use chrono::Utc;
 use drain::Drain;
+use guard::Forgot;
 use outbox::Change;
 use outbox::Outbox;
 use owed::Owed;
@@ -100,6 +103,12 @@ pub struct Engine {
     outbox: Outbox,
     alarms: Alarms,
     drain: Option<Drain>,
+    /// What the store is, as jobs were last registered.
+    identity: String,
+    /// It is another one than before.
+    identity_changed: bool,
+    /// What the batch of answers in hand told of forgotten records.
+    forgot: Option<Forgot>,
     /// Numbers begin requests.
     requests: u64,
     effects: Vec<Effect>,
@@ -137,6 +146,9 @@ impl Engine {
             outbox: Outbox::new(me.clone()),
             alarms: Alarms::default(),
             drain: None,
+            identity: String::new(),
+            identity_changed: false,
+            forgot: None,
             requests: 0,
             effects: Vec::new(),
             me,
@@ -153,6 +165,7 @@ impl Engine {
         match event {
             Event::Woke => {}
             Event::Answered { request, result } => self.answered(now, request, result),
+            Event::StoreChanged => self.store_changed(),
             Event::Started { run, pid } => self.run_started(now, &run, pid),
             Event::NotStarted { run, too_late, error } => self.run_not_started(now, &run, (too_late, error)),
             Event::Ended { run, exit } => self.run_ended(now, &run, exit),
@@ -246,6 +259,7 @@ impl Engine {
             {
                 job.revision = 0; // a new record: what an older one said is void
             }
+            self.look_for_gaps(now, topic.job(), (asked.sent, &answer));
             if let Some(job) = &answer.job {
                 self.learn(now, topic.job(), job);
             }
@@ -263,6 +277,7 @@ impl Engine {
                 Topic::Owed(run) => self.settle_answered(now, run, answer),
             }
         }
+        self.conclude_gaps();
     }
 
     /// No verdict: whatever was asked is asked again.
@@ -325,7 +340,7 @@ impl Engine {
     /// What has to be asked about a topic now, if anything.
     fn step_for(&mut self, now: Now, topic: &Topic) -> Option<Step> {
         match topic {
-            Topic::Register(job) => self.register_step(job),
+            Topic::Register(job) => self.register_step(now, job),
             Topic::Tick(run) => self.claim_step(now, run),
             Topic::Run(run) => self.run_step(now, run),
             Topic::Watch(run) => self.watch_step(now, run),

@@ -5,6 +5,7 @@ use super::Notice;
 use super::RunFacts;
 use super::Topic;
 use super::agenda::millis;
+use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
 use crate::job::Decision;
@@ -24,6 +25,8 @@ pub struct Owed {
     pub after: Duration,
     /// What to write, if nobody has decided it.
     pub decision: Decision,
+    /// Not before this moment.
+    pub not_before: Boot,
 }
 
 impl Engine {
@@ -33,11 +36,14 @@ impl Engine {
     }
 
     pub(super) fn settle_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
-        let owed = self.owed.get(run)?;
-        if now.boot < self.settle_from {
-            self.alarms.set(Topic::Owed(run.clone()), self.settle_from);
+        let at = self.settle_from.max(self.owed.get(run)?.not_before);
+        if now.boot < at {
+            self.alarms.set(Topic::Owed(run.clone()), at);
             return None;
         }
+        let decision = self.honest(run, self.owed.get(run)?.decision);
+        let owed = self.owed.get_mut(run)?;
+        owed.decision = decision;
         Some(Step::Settle {
             run: run.clone(),
             owner: self.me.clone(),

@@ -39,11 +39,6 @@ use crate::job::fencing_token;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How soon a begin that found the slot taken is tried again at first; then twice as long each time.
-const SLOT_WAIT_FIRST: Duration = Duration::from_millis(100);
-/// And at most.
-const SLOT_WAIT_MOST: Duration = Duration::from_secs(1);
-
 /// Where a run of ours stands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Phase {
@@ -101,6 +96,16 @@ pub struct Run {
     pub output_bytes: u64,
     /// How the last attempt failed, while the next one begins.
     pub last_failure: Option<Box<Ending>>,
+    /// The latest number of its record that was heard of.
+    pub number: u64,
+    /// The store may have forgotten it, and is to be told.
+    pub asserting: bool,
+    /// The job's [`forgot_at`](crate::job::JobRecord::forgot_at) after which it was told.
+    pub asserted: i64,
+    /// Its begin was refused last since a forgotten run of the job may be going.
+    pub quiet: bool,
+    /// Its process ended while its lease lasted: nobody else can have been given the run.
+    pub ended_in_time: bool,
 }
 
 impl Run {
@@ -122,6 +127,11 @@ impl Run {
             occupant: None,
             output_bytes: 0,
             last_failure: None,
+            number: 0,
+            asserting: false,
+            asserted: 0,
+            quiet: false,
+            ended_in_time: false,
         }
     }
 
@@ -211,6 +221,10 @@ impl Engine {
     fn begin_too_late(&mut self, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
         let facts = ours.facts(run);
+        if ours.quiet {
+            self.skipped(facts, SkipReason::StoreForgot, None, None);
+            return self.settle_own(run, Decision::Missed(MissedReason::StoreForgot));
+        }
         if let Some((occupant, _)) = ours.occupant {
             self.skipped(facts, SkipReason::Overlap, None, Some(occupant));
             return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
@@ -352,7 +366,7 @@ impl Engine {
         false
     }
 
-    fn drop_run(&mut self, now: Now, run: &RunKey) {
+    pub(super) fn drop_run(&mut self, now: Now, run: &RunKey) {
         self.runs.remove(run);
         self.alarms.clear(&Topic::Run(run.clone()));
         self.fill_places(now);
@@ -361,6 +375,16 @@ impl Engine {
     pub(super) fn run_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         let owner = self.me.clone();
         let lease = self.lease;
+        if let Some(step) = self.runs.get(run)?.asserting.then(|| self.assert_step(run)).flatten() {
+            let ours = self.runs.get_mut(run)?;
+            ours.renew_at = now.boot + lease / 3;
+            return Some(step);
+        }
+        let honest = |decision| self.honest(run, decision);
+        let settling = match self.runs.get(run)?.phase {
+            Phase::Settling(decision) => Some(honest(decision)),
+            _ => None,
+        };
         let ours = self.runs.get_mut(run)?;
         let (start, run) = (ours.start, run.clone());
         match &mut ours.phase {
@@ -380,6 +404,7 @@ impl Engine {
             }
             Phase::Abandoning => Some(Step::Abandon { run, owner, start }),
             Phase::Settling(decision) => {
+                *decision = settling.unwrap_or(*decision);
                 let expect = Expect::Own(owner.clone());
                 Some(Step::Settle { run, owner, previous: i64::MAX, expect, decision: *decision })
             }
@@ -388,13 +413,22 @@ impl Engine {
     }
 
     pub(super) fn run_answered(&mut self, now: Now, run: &RunKey, (step, sent, answer): (&Step, Boot, Answer)) {
-        if !self.runs.contains_key(run) {
-            return;
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if let Some(record) = answer.run.as_ref().filter(|record| record.owner == self.me) {
+            ours.number = ours.number.max(record.number);
         }
         match step {
-            Step::Begin { .. } => self.begin_answered(now, run, answer),
+            Step::Begin { .. } => {
+                if let (Verdict::Busy { .. } | Verdict::Quiet, Some(ours)) = (answer.verdict, self.runs.get_mut(run)) {
+                    ours.confirmed = ours.confirmed.max(sent);
+                }
+                self.begin_answered(now, run, answer);
+            }
+            Step::Reassert(_) if self.asserted(now, run, (sent, &answer)) => {}
+            Step::Reassert(_) => self.renew_answered(now, run, (sent, answer)),
             Step::Renew { .. } => self.renew_answered(now, run, (sent, answer)),
             Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
+            Step::Complete { .. } if self.remind(now, run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
             Step::Abandon { .. } => self.let_go(now, run, Some(&answer)),
             Step::Settle { decision, .. } => {
@@ -432,8 +466,15 @@ impl Engine {
         match answer.verdict {
             Verdict::Begun => self.begun(now, run, first_sent),
             Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
+            _ if self.remind(now, run, &answer) => {}
             _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
+            Verdict::Quiet => {
+                if let Some(ours) = self.runs.get_mut(run) {
+                    ours.quiet = true;
+                }
+                self.begin_later(now, run, &answer);
+            }
             Verdict::Superseded => {
                 self.skipped(facts, SkipReason::Superseded, None, None);
                 self.settle_own(run, Decision::Skipped(SkipReason::Superseded));
@@ -444,6 +485,7 @@ impl Engine {
             }
             Verdict::Gone => {
                 self.skipped(facts, SkipReason::StoreForgot, None, None);
+                self.claim_forgotten(now, run, &answer);
                 self.drop_run(now, run);
             }
             _ => {
@@ -490,47 +532,19 @@ impl Engine {
         self.look_at_run(now, run);
     }
 
-    /// Another run of the job has the slot. It counts as an overlap when that run gave a sign of life after our tick;
-    /// an owner that died must not turn the next tick into a skip.
-    fn slot_busy(&mut self, now: Now, run: &RunKey, (occupant, renewed, answer): (Tick, bool, &Answer)) {
-        let alive_here = self.runs.get(&RunKey::new(run.job.clone(), occupant)).is_some_and(Run::holds_slot);
-        let record = answer.open.iter().find(|other| other.scheduled_for == occupant);
-        let number = record.map_or(0, |record| record.number);
-        let holder = record.map(|record| record.owner.clone());
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        let seen = *ours.occupant.get_or_insert((occupant, number));
-        let moved = seen.0 == occupant && seen.1 != number;
-        if renewed || moved || alive_here {
-            let facts = ours.facts(run);
-            self.skipped(facts, SkipReason::Overlap, holder, Some(occupant));
-            return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
-        }
-        ours.occupant = Some((occupant, number));
-        // Asking is the sign of life that keeps others from taking over a claim that waits.
-        let takeover = Duration::from_millis(answer.run.as_ref().map_or(u64::MAX, |record| record.takeover_ms));
-        let wait = (SLOT_WAIT_FIRST * (1 << ours.waits.min(4))).min(SLOT_WAIT_MOST).min(takeover / 3);
-        ours.waits += 1;
-        if let Phase::Beginning { not_before, first_sent, request } = &mut ours.phase {
-            *not_before = now.boot + wait;
-            // The next one is a new request: this one was answered.
-            *first_sent = None;
-            self.requests += 1;
-            *request = self.requests.to_string();
-        }
-        if let Some(record) = record.cloned() {
-            let other = RunKey::new(run.job.clone(), occupant);
-            self.watch(now, other, record);
-        }
-        self.look_at_run(now, run);
-    }
-
     fn renew_answered(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
         let lease = self.lease;
         let Some(ours) = self.runs.get_mut(run) else { return };
         if !matches!(ours.phase, Phase::Running | Phase::Backoff(..)) {
             return self.look_at_run(now, run);
         }
+        if answer.verdict != Verdict::Renewed && self.remind(now, run, &answer) {
+            return self.look_at_run(now, run);
+        }
+        let Some(ours) = self.runs.get_mut(run) else { return };
         match answer.verdict {
+            // It is being registered; then at once.
+            Verdict::Unregistered => ours.renew_at = now.boot,
             Verdict::Renewed => {
                 ours.confirmed = ours.confirmed.max(sent);
                 let lease_end = ours.confirmed + lease;

@@ -5,6 +5,7 @@ use super::Notice;
 use super::RunFacts;
 use super::Topic;
 use super::agenda::millis;
+use super::guard::takeover_after;
 use super::order::order;
 use super::owed::Owed;
 use super::runs::Run;
@@ -170,7 +171,7 @@ impl Engine {
             takeover: None,
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
             grace_ms: spec.lease_loss_grace().as_millis().try_into().unwrap_or(u64::MAX),
-            takeover_ms: millis((window / 4).min(Duration::from_secs(5))).unsigned_abs(),
+            takeover_ms: millis(takeover_after(window)).unsigned_abs(),
             exclusive: spec.is_exclusive(),
             rerun: spec.lost_run_policy == crate::job::LostRunPolicy::Rerun,
             trigger: trigger.as_str().into(),
@@ -215,8 +216,13 @@ impl Engine {
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {
-                let forgotten = self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
+                // What lies above `decided_through` is owed a record: the store had the job before.
+                let owed = answer.job.as_ref().is_some_and(|job| run.scheduled_for.seconds() > job.decided_through);
+                let forgotten = owed || self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
                 self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
+                if let Some(record) = answer.run {
+                    self.watch(now, run.clone(), record);
+                }
             }
             Verdict::Paused => self.paused(run),
             _ => {}
@@ -228,7 +234,8 @@ impl Engine {
         let Some(due) = self.ticks.get(run) else { return };
         let (previous, after) = (due.previous, due.window);
         self.skip(run, SkipReason::Paused);
-        self.owe(run.clone(), Owed { previous, after, decision: Decision::Skipped(SkipReason::Paused) });
+        let decision = Decision::Skipped(SkipReason::Paused);
+        self.owe(run.clone(), Owed { previous, after, decision, not_before: Boot::from_nanos(0) });
     }
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
@@ -236,7 +243,8 @@ impl Engine {
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
         let start = answer.run.map_or(0, |record| record.start);
-        self.own(now, run.clone(), Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline))));
+        let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
+        self.own(now, run.clone(), Run { confirmed: sent, ..ours });
     }
 
     fn release_late_win(&mut self, now: Now, run: &RunKey, answer: &Answer) {
@@ -297,7 +305,8 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        self.owe(run.clone(), Owed { previous: due.previous, after: due.window, decision: Decision::Missed(missed) });
+        let (previous, after, decision) = (due.previous, due.window, Decision::Missed(missed));
+        self.owe(run.clone(), Owed { previous, after, decision, not_before: Boot::from_nanos(0) });
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {

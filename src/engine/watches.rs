@@ -36,6 +36,8 @@ pub struct Watch {
     pub since: Boot,
     /// It could be taken, but there is no place.
     pub waits_for_place: bool,
+    /// The store does not know whether somebody else had it since: nobody may take it.
+    pub forgotten: bool,
 }
 
 /// M of the design: 1 s + 2 % of the lease + the grace.
@@ -83,10 +85,11 @@ impl Engine {
         if let Some(watch) = self.watches.get_mut(&run) {
             if watch.record.seen() != record.seen() {
                 watch.since = now.boot;
+                watch.forgotten = false;
             }
             watch.record = record;
         } else {
-            let watch = Watch { record, since: now.boot, waits_for_place: false };
+            let watch = Watch { record, since: now.boot, waits_for_place: false, forgotten: false };
             self.watches.insert(run.clone(), watch);
         }
         self.set_watch_alarm(now, &run);
@@ -123,7 +126,11 @@ impl Engine {
             RunState::Lost if !watch.record.rerun || watch.record.start >= STARTS_MOST => {
                 return Some(settle(Decision::Drained, &watch.record));
             }
+            RunState::Lost if watch.forgotten => return Some(settle(Decision::Drained, &watch.record)),
             RunState::Done => return Some(read),
+            _ if watch.forgotten => {
+                return Some(settle(Decision::Missed(MissedReason::StoreForgot), &watch.record));
+            }
             RunState::Claimed | RunState::Abandoned | RunState::Lost => {}
         }
         let Some(job) = job.filter(|job| job.registered) else { return Some(read) };
@@ -171,9 +178,28 @@ impl Engine {
                     self.notice(Notice::RunLost { facts, holder, rerun });
                 }
             }
+            (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
+                if let Some(watch) = self.watches.get(run) {
+                    let trigger = Trigger::parse(&watch.record.trigger).unwrap_or(Trigger::Schedule);
+                    let facts = RunFacts { run: run.clone(), trigger, start: watch.record.start.max(1) };
+                    let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+                    self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+                }
+            }
+            (Verdict::Forgot, _) => {
+                if let Some(watch) = self.watches.get_mut(run) {
+                    watch.forgotten = true;
+                }
+            }
             _ => {}
         }
         match answer.run {
+            None if answer.verdict != Verdict::Unregistered => {
+                if let Some(watch) = self.watches.remove(run) {
+                    self.forgotten_by_store(now, run, (&watch.record, &answer));
+                }
+                self.unwatch(run);
+            }
             // Ours: the reply to our takeover was lost.
             Some(record) if record.owner == self.me && record.state == RunState::Claimed => {
                 self.own_taken_over(now, run, &Answer { run: Some(record), ..answer });

@@ -54,6 +54,16 @@ pub struct JobRecord {
     pub keep_ms: i64,
     /// How many compact outcomes, full successes and full failures the history keeps.
     pub history: [u32; 3],
+    /// The store as it was when the job was last registered: another server, or one that restarted, has another
+    /// identity.
+    pub identity: String,
+    /// How many keys the store had evicted then.
+    pub evicted: u64,
+    /// When a registration last found that records may have been lost: store clock, milliseconds; 0: never.
+    pub forgot_at: i64,
+    /// For how long a replica must itself have seen `forgot_at` before a run that must not overlap begins: as long as
+    /// a run that was forgotten can still be going. 0: one has, or there is no need.
+    pub quiet_ms: u64,
 }
 
 /// Where a run stands.
@@ -147,6 +157,8 @@ pub struct RunRecord {
     /// The watcher that recorded it as lost, so that one whose reply was lost still learns that it did; empty where
     /// none did.
     pub lost_by: String,
+    /// The job's `forgot_at` after which its owner confirmed that it has the run; 0: never.
+    pub asserted: i64,
 }
 
 /// What a watcher compares: as long as all four stay the same, the owner has given no sign of life.
@@ -192,6 +204,7 @@ impl RunRecord {
             error: String::new(),
             late_outcome: None,
             lost_by: String::new(),
+            asserted: 0,
         }
     }
 
@@ -361,6 +374,10 @@ impl JobRecord {
             ("history_ticks", self.history[0].to_string()),
             ("history_successful", self.history[1].to_string()),
             ("history_failed", self.history[2].to_string()),
+            ("identity", self.identity.clone()),
+            ("evicted", self.evicted.to_string()),
+            ("forgot_at", self.forgot_at.to_string()),
+            ("quiet_ms", self.quiet_ms.to_string()),
         ]
     }
 
@@ -395,6 +412,10 @@ impl JobRecord {
                 number(fields, "history_successful")?,
                 number(fields, "history_failed")?,
             ],
+            identity: fields.field("identity").into(),
+            evicted: number(fields, "evicted")?,
+            forgot_at: number(fields, "forgot_at")?,
+            quiet_ms: number(fields, "quiet_ms")?,
         })
     }
 }
@@ -429,6 +450,7 @@ impl RunRecord {
             ("error", self.error.clone()),
             ("late_outcome", text_of(self.late_outcome)),
             ("lost_by", self.lost_by.clone()),
+            ("asserted", self.asserted.to_string()),
         ]
     }
 
@@ -467,6 +489,7 @@ impl RunRecord {
             error: fields.field("error").into(),
             late_outcome: outcome(fields, "late_outcome")?,
             lost_by: fields.field("lost_by").into(),
+            asserted: number(fields, "asserted")?,
         })
     }
 }

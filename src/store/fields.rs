@@ -1,7 +1,7 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 19] = [
+pub const JOB_FIELDS: [&str; 23] = [
     "format",
     "revision",
     "schedule",
@@ -21,10 +21,14 @@ pub const JOB_FIELDS: [&str; 19] = [
     "history_ticks",
     "history_successful",
     "history_failed",
+    "identity",
+    "evicted",
+    "forgot_at",
+    "quiet_ms",
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 26] = [
+pub const RUN_FIELDS: [&str; 27] = [
     "format",
     "scheduled_for",
     "state",
@@ -51,6 +55,7 @@ pub const RUN_FIELDS: [&str; 26] = [
     "error",
     "late_outcome",
     "lost_by",
+    "asserted",
 ];
 
 #[cfg(test)]

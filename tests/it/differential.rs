@@ -16,8 +16,10 @@ use onecron::job::Expect;
 use onecron::job::HistoryEntry;
 use onecron::job::JobName;
 use onecron::job::JobRecord;
+use onecron::job::Knew;
 use onecron::job::MissedReason;
 use onecron::job::Outcome;
+use onecron::job::Reassert;
 use onecron::job::RunKey;
 use onecron::job::RunRecord;
 use onecron::job::RunState;
@@ -48,6 +50,7 @@ enum What {
         schedule: u8,
         keeps: bool,
         history: [u32; 3],
+        knows: u8,
     },
     Claim {
         take: bool,
@@ -60,6 +63,10 @@ enum What {
         request: u8,
     },
     Renew,
+    Reassert {
+        begun: bool,
+        exclusive: bool,
+    },
     Complete {
         outcome: Outcome,
         tail: u8,
@@ -88,6 +95,7 @@ fn tick(now: i64, n: usize) -> Tick {
 fn decisions() -> impl Strategy<Value = Decision> {
     prop_oneof![
         1 => Just(Decision::Missed(MissedReason::NoReplica)),
+        2 => Just(Decision::Missed(MissedReason::StoreForgot)),
         1 => Just(Decision::Skipped(SkipReason::Overlap)),
         3 => Just(Decision::Lost),
         2 => Just(Decision::Drained),
@@ -97,8 +105,10 @@ fn decisions() -> impl Strategy<Value = Decision> {
 fn moves() -> impl Strategy<Value = Move> {
     let outcomes = prop::sample::select(&Outcome::ALL[..6]);
     let what = prop_oneof![
-        2 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32))
-            .prop_map(|(schedule, keeps, history)| What::Register { schedule: schedule / 7, keeps, history }),
+        4 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32), 0..8_u8)
+            .prop_map(|(schedule, keeps, history, knows)| What::Register { schedule: schedule / 7, keeps, history, knows }),
+        4 => (prop::bool::weighted(0.7), prop::bool::weighted(0.6))
+            .prop_map(|(begun, exclusive)| What::Reassert { begun, exclusive }),
         8 => (prop::bool::weighted(0.9), prop::bool::weighted(0.7), prop::bool::weighted(0.6), prop::bool::weighted(0.7), any::<bool>())
             .prop_map(|(take, takeover, exclusive, rerun, far)| What::Claim { take, takeover, exclusive, rerun, far }),
         8 => (0..3_u8).prop_map(|request| What::Begin { request }),
@@ -150,11 +160,24 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
     let previous = if made.spoilt.is_multiple_of(2) { run.scheduled_for.seconds() - 600 } else { 0 };
     let settle = |expect, decision| Step::Settle { run: run.clone(), owner: owner.clone(), previous, expect, decision };
     match &made.what {
-        What::Register { schedule, keeps, history } => {
+        What::Register { schedule, keeps, history, knows } => {
             let mut registration = registration(&job);
             registration.schedule = format!("{schedule} * * * *");
             registration.keep_ms = if *keeps { 240 * HOUR_MS } else { 0 };
             registration.history = *history;
+            registration.quiet_ms = 10 * u64::from(made.owner);
+            // What it knew of the job, and whether it misses something; `since` and the mark are filled in later.
+            let decided_through = tick(now, made.tick).seconds();
+            let knew = |missing, quiet_for_ms| Some(Knew { decided_through, missing, quiet_for_ms, ..Knew::default() });
+            registration.knew = match knows {
+                0 | 1 => knew(true, 0),
+                2 => knew(false, 10),
+                3 => knew(false, 20),
+                _ => None,
+            };
+            if registration.knew.is_some() {
+                registration.skew_tolerance_ms = -5_700_000;
+            }
             Step::Register(registration)
         }
         What::Claim { take, takeover, exclusive, rerun, far } => Step::Claim(Claim {
@@ -177,6 +200,20 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             Step::Begin { run, owner, start, request: format!("request-{request}") }
         }
         What::Renew => Step::Renew { run, owner, start },
+        What::Reassert { begun, exclusive } => Step::Reassert(Reassert {
+            owner,
+            start,
+            number: u64::from(made.spoilt),
+            begun: *begun,
+            lease_ms: u64::from(made.owner),
+            grace_ms: 2,
+            takeover_ms: 3,
+            exclusive: *exclusive,
+            rerun: !exclusive,
+            trigger: "schedule".into(),
+            spec_hash: format!("hash-{}", made.owner),
+            run,
+        }),
         What::Complete { outcome, tail } => {
             let tail = "tail ".repeat(usize::from(*tail));
             let ending = Ending {
@@ -211,21 +248,24 @@ fn timeless(mut answer: Answer, ticks: &[Tick]) -> Answer {
     if let Verdict::TooEarly { by_ms } = &mut answer.verdict {
         *by_ms = 0;
     }
+    let forgot_at = answer.job.as_ref().map_or(0, |job| job.forgot_at);
     answer.job = answer.job.map(|job| timeless_job(job, ticks));
-    answer.run = answer.run.map(timeless_run);
-    answer.open = answer.open.into_iter().map(timeless_run).collect();
+    answer.run = answer.run.map(|run| timeless_run(run, forgot_at));
+    answer.open = answer.open.into_iter().map(|run| timeless_run(run, forgot_at)).collect();
     answer
 }
 
 fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
-    (job.registered_at, job.since) = (0, 0);
+    (job.registered_at, job.since, job.forgot_at) = (0, 0, i64::from(job.forgot_at != 0));
+    job.identity.clear();
     if !ticks.iter().any(|tick| tick.seconds() == job.decided_through) {
         job.decided_through = 0; // the moment of a registration
     }
     job
 }
 
-fn timeless_run(mut run: RunRecord) -> RunRecord {
+fn timeless_run(mut run: RunRecord, forgot_at: i64) -> RunRecord {
+    run.asserted = if run.asserted == forgot_at { 1 } else { i64::from(run.asserted != 0) * 2 };
     let present = |at: i64| i64::from(at != 0);
     run.claimed_at = present(run.claimed_at);
     run.begun_at = present(run.begun_at);
@@ -251,6 +291,12 @@ fn the_stores_agree_on_random_steps() {
     });
 }
 
+/// A registration of a replica that has seen this store's record: its instants are those of its own clock.
+fn know(step: &mut Step, record: Option<JobRecord>) {
+    let (Step::Register(registration), Some(record)) = (step, record) else { return };
+    registration.knew = registration.knew.map(|knew| Knew { since: record.since, forgot_at: record.forgot_at, ..knew });
+}
+
 async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), TestCaseError> {
     let clock = SystemClock;
     let now = clock.now().wall.timestamp();
@@ -261,17 +307,26 @@ async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), Tes
         job: 0,
         tick: 0,
         owner: 0,
-        what: What::Register { schedule: 0, keeps: true, history: [9; 3] },
+        what: What::Register { schedule: 0, keeps: true, history: [9; 3], knows: 9 },
         spoilt: 9,
     };
     for made in std::iter::once(&first).chain(moves) {
-        let step = step(made, &model, now);
+        let mut step = step(made, &model, now);
+        let record = model.job(step.job()).cloned();
+        know(&mut step, record);
         wanted.push(timeless(model.apply(&step, clock.now().wall.timestamp_millis()), &ticks));
         steps.push(step);
     }
     for bench in benches {
         let store = bench.open(&format!("case-{case}"));
-        let answers = store.apply(&steps).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let mut answers = Vec::new();
+        for batch in steps.chunk_by(|_, next| !matches!(next, Step::Register(_))) {
+            let mut batch = batch.to_vec();
+            let jobs = store.jobs().await.unwrap();
+            let record = jobs.into_iter().find(|(name, _)| name == batch[0].job()).map(|(_, record)| record);
+            know(&mut batch[0], record);
+            answers.extend(store.apply(&batch).await.map_err(|error| TestCaseError::fail(error.to_string()))?);
+        }
         for ((step, answer), wanted) in steps.iter().zip(answers).zip(&wanted) {
             prop_assert_eq!(&timeless(answer, &ticks), wanted, "{:?}: {:?}", bench.kind, step);
         }

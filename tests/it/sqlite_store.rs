@@ -166,7 +166,7 @@ async fn tables_of_a_newer_form_are_refused_and_additions_are_left_alone() {
     store.apply(&[register(), claim("web-1")]).await.unwrap();
     let mut raw = file.raw().await;
     let additions = "ALTER TABLE job ADD COLUMN colour TEXT; ALTER TABLE run ADD COLUMN colour TEXT; \
-                     UPDATE job SET colour = 'blue'; UPDATE run SET colour = 'blue'; PRAGMA user_version = 1001";
+                     UPDATE job SET colour = 'blue'; UPDATE run SET colour = 'blue'; PRAGMA user_version = 1002";
     execute(&mut raw, additions).await;
     let again = file.open();
     again.apply(&[register(), claim("web-1")]).await.unwrap();

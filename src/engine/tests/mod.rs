@@ -12,6 +12,7 @@ mod burst;
 mod claims;
 mod clock;
 mod drain;
+mod guard;
 mod leases;
 mod outages;
 mod places;

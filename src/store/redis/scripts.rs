@@ -20,6 +20,7 @@ pub(super) struct Scripts {
     claim: Script,
     begin: Script,
     renew: Script,
+    reassert: Script,
     complete: Script,
     abandon: Script,
     settle: Script,
@@ -42,6 +43,8 @@ impl Scripts {
             claim: script(include_str!("lua/claim.lua")),
             begin: script(include_str!("lua/begin.lua")),
             renew: script(include_str!("lua/renew.lua")),
+            // Where there is nothing to make again, it is a renewal.
+            reassert: script(concat!(include_str!("lua/reassert.lua"), include_str!("lua/renew.lua"))),
             complete: script(include_str!("lua/complete.lua")),
             abandon: script(include_str!("lua/abandon.lua")),
             settle: script(include_str!("lua/settle.lua")),
@@ -50,12 +53,20 @@ impl Scripts {
         }
     }
 
+    /// A script of its own: it is about no job.
+    pub fn heartbeat() -> Script {
+        let code = include_str!("lua/heartbeat.lua").to_owned();
+        let hash = redis::Script::new(&code).get_hash().to_owned();
+        Script { code, hash }
+    }
+
     pub fn of(&self, step: &Step) -> &Script {
         match step {
             Step::Register(_) => &self.register,
             Step::Claim(_) => &self.claim,
             Step::Begin { .. } => &self.begin,
             Step::Renew { .. } => &self.renew,
+            Step::Reassert(_) => &self.reassert,
             Step::Complete { .. } => &self.complete,
             Step::Abandon { .. } => &self.abandon,
             Step::Settle { .. } => &self.settle,
@@ -63,12 +74,13 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 9] {
+    pub fn all(&self) -> [&Script; 10] {
         [
             &self.register,
             &self.claim,
             &self.begin,
             &self.renew,
+            &self.reassert,
             &self.complete,
             &self.abandon,
             &self.settle,
@@ -83,6 +95,7 @@ mod tests {
     use super::*;
     use crate::job::EARLY_TOLERANCE_MS;
     use crate::job::FORMAT;
+    use crate::job::NUMBER_LEAP;
     use crate::job::STARTS_MOST;
     use crate::store::transition::DROPPED_MOST;
 
@@ -92,6 +105,7 @@ mod tests {
             ("FORMAT", i64::from(FORMAT)),
             ("EARLY_TOLERANCE_MS", EARLY_TOLERANCE_MS),
             ("STARTS_MOST", i64::from(STARTS_MOST)),
+            ("NUMBER_LEAP", i64::try_from(NUMBER_LEAP).unwrap()),
             ("DROPPED_MOST", i64::try_from(DROPPED_MOST).unwrap()),
         ] {
             assert!(COMMON.contains(&format!("local {name} = {value}\n")), "{name} is not {value} in common.lua");

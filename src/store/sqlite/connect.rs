@@ -7,6 +7,8 @@ use crate::store::ErrorKind;
 use crate::store::Finding;
 use crate::store::Probe;
 use crate::store::Reach;
+use crate::store::fields::JOB_FIELDS;
+use crate::store::fields::RUN_FIELDS;
 use nix::sys::statfs::FsType;
 use nix::sys::statfs::statfs;
 use sqlx::ConnectOptions;
@@ -22,7 +24,7 @@ use tokio::time::timeout;
 
 /// Version of the tables: thousands are forms that an older program cannot use, the rest are additions that it
 /// leaves alone.
-const SCHEMA: i64 = 1000;
+const SCHEMA: i64 = 1001;
 const SCHEMA_STEP: i64 = 1000;
 /// How long opening is tried while another process sets the same new file up, and the pause in between.
 const OPEN_WITHIN: Duration = Duration::from_secs(3);
@@ -32,6 +34,9 @@ const OPEN_PAUSE: Duration = Duration::from_millis(25);
 pub(super) struct Opened {
     pub connection: SqliteConnection,
     file: (u64, u64),
+    /// The id that was written into the file when it was made, and the file's number: a copy that is put in its place
+    /// has the id, and not the number. (The device has none that outlives a restart of the host.)
+    pub stamp: String,
 }
 
 impl Opened {
@@ -78,7 +83,9 @@ async fn set_up(path: &Path, options: &SqliteConnectOptions) -> Result<Opened, F
     let mut connection = options.connect().await?;
     migrate(&mut connection).await?;
     let gone = || Failure::new(ErrorKind::NotSent, "the file vanished while it was being opened");
-    Ok(Opened { connection, file: identity(path).ok_or_else(gone)? })
+    let id: String = sqlx::query_scalar("SELECT id FROM file").fetch_one(&mut connection).await?;
+    let file = identity(path).ok_or_else(gone)?;
+    Ok(Opened { connection, file, stamp: format!("{id}-{}", file.1) })
 }
 
 /// Several processes may do this at once: the second finds the work done.
@@ -89,9 +96,27 @@ async fn migrate(connection: &mut SqliteConnection) -> Result<(), Failure> {
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     if !check_version(connection).await? {
         sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *connection).await?;
-        sqlx::raw_sql("PRAGMA user_version = 1000").execute(&mut *connection).await?;
+        add_columns(connection).await?;
+        let stamp = "INSERT INTO file (id) SELECT lower(hex(randomblob(8))) WHERE NOT EXISTS (SELECT 1 FROM file)";
+        sqlx::raw_sql(stamp).execute(&mut *connection).await?;
+        sqlx::raw_sql("PRAGMA user_version = 1001").execute(&mut *connection).await?;
     }
     sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
+    Ok(())
+}
+
+/// Adds what tables of an earlier version lack. Before its first registration by this version a job reads as one of
+/// another store.
+async fn add_columns(connection: &mut SqliteConnection) -> Result<(), Failure> {
+    for (table, fields) in [("job", &JOB_FIELDS[..]), ("run", &RUN_FIELDS[..])] {
+        let sql = "SELECT name FROM pragma_table_info(?)";
+        let there: Vec<String> = sqlx::query_scalar(sql).bind(table).fetch_all(&mut *connection).await?;
+        for field in fields.iter().filter(|field| !there.iter().any(|name| name == *field)) {
+            let sql = format!("ALTER TABLE {table} ADD COLUMN \"{field}\"");
+            // The names are constants of ours.
+            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *connection).await?;
+        }
+    }
     Ok(())
 }
 
@@ -106,7 +131,7 @@ async fn check_version(connection: &mut SqliteConnection) -> Result<bool, Failur
         );
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }
-    if found != 0 && found < SCHEMA {
+    if found != 0 && found < SCHEMA_STEP {
         let detail = format!("the file is the database of another program (its user_version is {found}): name another");
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }

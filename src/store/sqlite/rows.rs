@@ -11,6 +11,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Unreadable;
 use crate::store::ErrorKind;
+use crate::store::Identity;
 use crate::store::fields::JOB_FIELDS;
 use crate::store::fields::RUN_FIELDS;
 use crate::store::transition::Changes;
@@ -29,6 +30,8 @@ use std::sync::LazyLock;
 pub(super) struct Table<'a> {
     pub connection: &'a mut SqliteConnection,
     pub namespace: &'a Namespace,
+    /// The file, as it was stamped when it was made.
+    pub file: &'a str,
 }
 
 static JOB_BY_NAME: LazyLock<String> =
@@ -157,8 +160,11 @@ impl Table<'_> {
     /// What a step needs to see.
     pub async fn picture(&mut self, step: &Step) -> Result<Picture, Failure> {
         let name = step.job();
+        let store = Identity { server: self.file.to_owned(), ..Identity::default() };
         let query = self.of_job(JOB_BY_NAME.as_str(), name);
-        let Some(row) = query.fetch_optional(&mut *self.connection).await? else { return Ok(Picture::default()) };
+        let Some(row) = query.fetch_optional(&mut *self.connection).await? else {
+            return Ok(Picture { store, ..Picture::default() });
+        };
         let job = Some(job_of(&row, name.as_str())?);
         let mut run = None;
         if let Some(key) = step.run() {
@@ -172,7 +178,7 @@ impl Table<'_> {
         let rows = query.fetch_all(&mut *self.connection).await?;
         let tick = |row: &SqliteRow| Ok(row.try_get::<String, _>(0)?).map(|text| Tick::parse(&text));
         let oldest: Vec<Option<Tick>> = rows.iter().map(tick).collect::<Result<_, sqlx::Error>>()?;
-        Ok(Picture { job, run, open, oldest: oldest.into_iter().flatten().collect() })
+        Ok(Picture { job, run, open, oldest: oldest.into_iter().flatten().collect(), store })
     }
 
     /// Saves what a step changed.
@@ -194,6 +200,10 @@ impl Table<'_> {
         for tick in &changes.dropped {
             let sql = "DELETE FROM run WHERE namespace = ? AND job = ? AND scheduled_for = ?";
             self.of_job(sql, name).bind(tick.to_string()).execute(&mut *self.connection).await?;
+        }
+        if let (true, Some(run)) = (changes.withdrawn, &picture.run) {
+            let sql = "DELETE FROM history WHERE namespace = ? AND job = ? AND scheduled_for = ?";
+            self.of_job(sql, name).bind(run.scheduled_for.to_string()).execute(&mut *self.connection).await?;
         }
         if let (Some(history), Some(job)) = (changes.history, &picture.job) {
             self.save_history(name, &history, job.history).await?;

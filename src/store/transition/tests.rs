@@ -25,6 +25,8 @@ fn registered() -> Records {
         skew_tolerance_ms: -3_600_000,
         keep_ms: 3_600_000,
         history: [9, 9, 9],
+        quiet_ms: 40_000,
+        knew: None,
     };
     records.apply(&Step::Register(registration), NOW);
     records
@@ -231,8 +233,13 @@ fn a_step_drops_at_most_two_records_however_many_it_is_shown() {
     (job.keep_ms, job.decided_through) = (0, NOW / 1000);
     let oldest: Vec<Tick> = (1..=5).map(|n| Tick::from_seconds(NOW / 1000 - 7200 + n)).collect();
     let run_record = record(&records);
-    let mut picture =
-        Picture { job: Some(job), run: Some(run_record.clone()), open: vec![run_record], oldest: oldest.clone() };
+    let mut picture = Picture {
+        job: Some(job),
+        run: Some(run_record.clone()),
+        open: vec![run_record],
+        oldest: oldest.clone(),
+        ..Picture::default()
+    };
     let (_, changes) = apply(&mut picture, &begin_of("web-1", 0), NOW);
     assert_eq!(changes.dropped, oldest[..2]);
     assert_eq!(picture.job.expect("it is there").floor, oldest[1].seconds());

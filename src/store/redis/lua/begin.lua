@@ -2,7 +2,7 @@
 local owner, start, request = ARGV[3], ARGV[4], ARGV[5]
 local next_start = int(num(start) + 1)
 
-if not job then
+if not is_registered then
   return answer('unregistered')
 elseif not run then
   return answer('gone')
@@ -17,7 +17,7 @@ end
 -- The fence. Without it, an owner that paused here starts a run that another replica has long taken over.
 if not ours or run.is.start ~= start then
   return answer('fenced')
-elseif tick_ms <= num(job.is.since) then
+elseif is_forgotten() then
   return answer('forgot')
 end
 
@@ -29,6 +29,10 @@ if not kept and num(job.is.last_begun) > tick_s then
   return answer('superseded')
 end
 if exclusive then
+  -- A run that held the slot and was lost with it may be going. One that has it itself knows that none is.
+  if num(job.is.quiet_ms) > 0 and not kept then
+    return answer('quiet')
+  end
   if slot ~= '' and slot ~= tick then
     local renewed = '0'
     for _, other in ipairs(open) do

@@ -2,7 +2,7 @@
 -- and for a takeover what was seen: owner, start, state, number
 local owner, take = ARGV[3], ARGV[5] == '1'
 
-if not job then
+if not is_registered then
   return answer('unregistered')
 end
 
@@ -24,7 +24,7 @@ end
 if not run then
   if tick_ms > now + EARLY_TOLERANCE_MS then
     return answer('too_early', int(tick_ms - now - EARLY_TOLERANCE_MS))
-  elseif tick_ms <= num(job.is.since) then
+  elseif is_forgotten() then
     return answer('forgot')
   elseif tick_s <= math.max(num(job.is.floor), num(job.is.decided_through)) then
     return answer('too_old')
@@ -38,7 +38,7 @@ if not run then
   set(run, 'start', '0')
   set(run, 'exclusive', ARGV[9])
   set(run, 'rerun', ARGV[10])
-  for _, name in ipairs({ 'begun_at', 'renewed_at', 'ended_at', 'duration_ms' }) do
+  for _, name in ipairs({ 'begun_at', 'renewed_at', 'ended_at', 'duration_ms', 'asserted' }) do
     set(run, name, '0')
   end
   take_it()
@@ -60,7 +60,7 @@ local may_take = run.is.state == 'abandoned'
   or (run.is.state == 'lost' and seen and run.is.rerun == '1' and num(run.is.start) < STARTS_MOST)
 if not take or not may_take then
   return answer('held')
-elseif tick_ms <= num(job.is.since) then
+elseif is_forgotten() then
   return answer('forgot')
 end
 take_it()
