@@ -1,12 +1,16 @@
 //! The command line: the only place that prints.
 
 pub mod demo;
+pub mod explain;
 pub mod guardian;
 pub mod next;
 pub mod run;
+mod schedules;
 mod settings;
 pub mod table_args;
+mod transitions;
 pub mod validate;
+mod variables;
 
 use crate::clock::Clock;
 use crate::clock::SystemClock;
@@ -14,6 +18,7 @@ use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::Parser;
 use clap::Subcommand;
+use clap::error::ErrorKind;
 use std::io;
 
 /// Runs each cron job once, however many servers it is installed on
@@ -33,6 +38,7 @@ enum Command {
     Run(run::RunArgs),
     Validate(validate::ValidateArgs),
     Next(next::NextArgs),
+    Explain(explain::ExplainArgs),
     Demo(demo::DemoArgs),
     /// Stops jobs when the daemon that started it cannot (internal)
     #[command(hide = true)]
@@ -45,10 +51,13 @@ pub fn main() -> u8 {
     if std::env::args_os().nth(1).is_some_and(|command| command == "guardian") {
         return guardian::run();
     }
-    let matches = match Cli::command().try_get_matches() {
+    let matches = match variables::without_empty(Cli::command()).try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return refuse(&error),
     };
+    if let Some(conflict) = matches.subcommand_matches("next").and_then(next::conflict) {
+        return refuse(&Cli::command().error(ErrorKind::ArgumentConflict, conflict));
+    }
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -58,12 +67,14 @@ pub fn main() -> u8 {
     let code = match cli.command {
         Command::Run(args) => {
             let given = matches.subcommand_matches("run").expect("this is the command that was parsed");
-            return run::run(&args, given, err);
+            let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+            return run::run(&args, given, variables::unknown(&Cli::command(), names), err);
         }
         Command::Demo(args) => return demo::run(&args, out, err),
         Command::Guardian => return guardian::run(),
         Command::Validate(args) => validate::run(&args, out, err, now),
         Command::Next(args) => next::run(&args, out, err, now),
+        Command::Explain(args) => explain::run(&args, out, err, now),
     };
     u8::try_from(code).unwrap_or(1)
 }

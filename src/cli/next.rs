@@ -1,17 +1,21 @@
 //! `onecron next`: the coming runs of a schedule, or of the jobs of a table.
 
+use super::schedules;
+use super::schedules::Refusal;
+use super::schedules::Run;
 use super::table_args;
 use super::table_args::Format;
 use super::table_args::TableArgs;
+use super::transitions;
 use crate::config;
 use crate::config::Severity;
 use crate::job::JobSpec;
 use crate::schedule::Schedule;
-use crate::schedule::Zone;
 use chrono::DateTime;
 use chrono::Utc;
+use clap::ArgMatches;
 use clap::Args;
-use serde::Serialize;
+use clap::parser::ValueSource;
 use std::io;
 use std::io::Write;
 use std::sync::Arc;
@@ -25,9 +29,9 @@ pub struct NextArgs {
     /// Where the table is.
     #[command(flatten)]
     pub table: TableArgs,
-    /// A schedule to try out, instead of a table
+    /// A schedule to try out, instead of a table; several are those of one job
     #[arg(long, value_name = "EXPR", allow_hyphen_values = true)]
-    pub schedule: Option<String>,
+    pub schedule: Vec<String>,
     /// Time zone of --schedule
     #[arg(long, visible_alias = "time-zone", value_name = "ZONE", requires = "schedule", default_value = "UTC")]
     pub timezone: String,
@@ -35,54 +39,40 @@ pub struct NextArgs {
     #[arg(long, value_name = "NAME", requires = "schedule", default_value = "")]
     pub job: String,
     /// Runs strictly after this instant [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
+    #[arg(long, value_name = "RFC3339", value_parser = schedules::parse_instant)]
     pub from: Option<DateTime<Utc>>,
-    /// How many runs of each job
-    #[arg(short = 'n', long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=10_000))]
-    pub count: u16,
+    /// Runs up to this instant, itself included; all of them, up to 10000, unless --count says less
+    #[arg(long, value_name = "RFC3339", value_parser = schedules::parse_instant)]
+    pub until: Option<DateTime<Utc>>,
+    /// How many runs of each job [default: 5, or all up to --until]
+    #[arg(short = 'n', long, value_parser = clap::value_parser!(u16).range(1..=i64::from(COUNT_MOST)))]
+    pub count: Option<u16>,
+    /// The coming changes of the zone's clocks, up to --until or within a year, and what becomes of runs there
+    #[arg(long, conflicts_with = "count")]
+    pub transitions: bool,
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
 }
 
-/// So many characters of a refused schedule are shown. One that is longer is refused for its length alone.
-const SHOWN_MAX: usize = 256;
+/// How many runs of a job are shown at most.
+const COUNT_MOST: u16 = 10_000;
+/// How many are shown if nothing is said.
+const COUNT: u16 = 5;
 
-fn parse_instant(text: &str) -> Result<DateTime<Utc>, String> {
-    DateTime::parse_from_rfc3339(text)
-        .map(|instant| instant.to_utc())
-        .map_err(|_| "an instant is written as 2026-03-01T02:00:00Z or 2026-03-01T03:00:00+01:00".to_owned())
+/// What is wrong with a call though every argument is right: a table was named that would not be looked at. `given`
+/// tells an argument from a variable, which may be there for other commands.
+pub fn conflict(given: &ArgMatches) -> Option<&'static str> {
+    let by_argument = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+    (by_argument("schedule") && by_argument("jobs")).then_some(
+        "--schedule and --jobs cannot be used together: the runs are those of the schedule or those of the table",
+    )
 }
 
-/// One coming run.
-#[derive(Debug, Serialize)]
-struct Run<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<&'a str>,
-    scheduled_for: String,
-    utc: String,
-    note: Option<&'static str>,
-}
-
-/// Runs the command. Returns the exit code: 0, 2 (no such job), 78 (the schedule, zone or table is refused; `err` says
-/// why), 1 (not written).
+/// Runs the command. Returns the exit code: 0, 2 (no such job, or an --until that is past), 78 (the schedule, zone or
+/// table is refused; `err` says why), 1 (not written).
 pub fn run(args: &NextArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
-    let from = args.from.unwrap_or(now);
-    let result = match &args.schedule {
-        Some(text) => of_schedule(args, text).map(|schedule| {
-            let mut listing = Listing::default();
-            listing.add(None, &schedule, (from, args.count));
-            listing.write(out, args.output)
-        }),
-        None => of_table(args).map(|jobs| {
-            let mut listing = Listing::default();
-            for job in &jobs {
-                listing.add(Some(job.name.as_str()), &job.schedule, (from, args.count));
-            }
-            listing.write(out, args.output)
-        }),
-    };
-    match result {
+    match show(args, (out, err), now) {
         Ok(Ok(())) => table_args::OK,
         Ok(Err(_)) => table_args::FAILED,
         Err((code, text)) => match write!(err, "{text}") {
@@ -92,28 +82,43 @@ pub fn run(args: &NextArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateT
     }
 }
 
-/// An exit code, and what to say about it.
-type Refusal = (i32, String);
+fn show(
+    args: &NextArgs,
+    (out, err): (&mut dyn Write, &mut dyn Write),
+    now: DateTime<Utc>,
+) -> Result<io::Result<()>, Refusal> {
+    let from = args.from.unwrap_or(now);
+    if let Some(until) = args.until.filter(|until| *until <= from) {
+        let (until, from) = (table_args::utc(until), table_args::utc(from));
+        let text = format!("error: --until {until} is not later than {from}, from where runs are looked for\n");
+        return Err((table_args::USAGE, format!("{text}hint: write a later --until, or an earlier --from\n")));
+    }
+    let jobs = if args.schedule.is_empty() { of_table(args, now)? } else { Vec::new() };
+    let alone = of_schedules(args)?;
+    let mut schedules: Vec<(Option<&str>, &Schedule)> = alone.iter().map(|schedule| (None, schedule)).collect();
+    schedules.extend(jobs.iter().map(|job| (Some(job.name.as_str()), &job.schedule)));
+    if args.transitions {
+        let until = args.until.unwrap_or_else(|| schedules::a_year_after(from));
+        return Ok(transitions::write(out, &schedules, (from, until), args.output));
+    }
+    let mut listing = Listing { from, until: args.until, count: args.count, ..Listing::default() };
+    schedules.into_iter().for_each(|(job, schedule)| listing.add(job, schedule));
+    Ok(listing.write((out, err), args.output))
+}
 
-fn of_schedule(args: &NextArgs, text: &str) -> Result<Schedule, Refusal> {
-    let zone = Zone::find(&args.timezone)
-        .map_err(|error| (table_args::CONFIG, format!("error: --timezone: {error}\nhint: {}\n", error.hint())))?;
-    Schedule::parse(text, &zone, &args.job).map_err(|error| {
-        // Control characters would break the line and the carets below it.
-        let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
-        if text.chars().nth(SHOWN_MAX).is_some() {
-            shown.push('…');
-        }
-        let length = error.length.clamp(1, SHOWN_MAX);
-        let carets = format!("{}{}", " ".repeat(error.column), "^".repeat(length));
-        let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("hint: {hint}\n"));
-        (table_args::CONFIG, format!("error: --schedule: {}\n  {shown}\n  {carets}\n{hint}", error.message))
-    })
+/// All `--schedule` together; `None` if there is none.
+fn of_schedules(args: &NextArgs) -> Result<Option<Schedule>, Refusal> {
+    let zone = schedules::zone(&args.timezone)?;
+    let parse = |text: &String| {
+        Schedule::parse(text, &zone, &args.job).map_err(|error| schedules::refused("--schedule", text, &error))
+    };
+    let all = args.schedule.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    Ok(all.into_iter().reduce(|schedule, other| schedule.or(&other)))
 }
 
 /// The jobs that were named, in that order; all if none was.
-fn of_table(args: &NextArgs) -> Result<Vec<Arc<JobSpec>>, Refusal> {
-    let loaded = config::load(&table_args::sources(&args.table.jobs)).map_err(|mut problems| {
+fn of_table(args: &NextArgs, now: DateTime<Utc>) -> Result<Vec<Arc<JobSpec>>, Refusal> {
+    let loaded = config::load(&table_args::sources(&args.table.jobs), now).map_err(|mut problems| {
         problems.retain(|problem| problem.severity == Severity::Error);
         (table_args::CONFIG, config::render(&problems))
     })?;
@@ -138,48 +143,53 @@ fn unknown_job(name: &str, jobs: &[Arc<JobSpec>]) -> String {
 /// What is shown.
 #[derive(Default)]
 struct Listing<'a> {
+    from: DateTime<Utc>,
+    until: Option<DateTime<Utc>>,
+    count: Option<u16>,
     runs: Vec<Run<'a>>,
-    /// Schedules without any further run, by the name of their job.
-    ended: Vec<Option<&'a str>>,
+    /// Schedules without any run, by the name of their job.
+    empty: Vec<Option<&'a str>>,
+    /// Schedules with more runs than are shown though nobody said how many, and the last one that is.
+    cut: Vec<(Option<&'a str>, DateTime<Utc>)>,
 }
 
 impl<'a> Listing<'a> {
-    fn add(&mut self, job: Option<&'a str>, schedule: &Schedule, (from, count): (DateTime<Utc>, u16)) {
-        let describe = |instant: DateTime<Utc>| Run {
-            job,
-            scheduled_for: table_args::local(schedule, instant),
-            utc: table_args::utc(instant),
-            note: schedule.note(instant),
-        };
-        let instants = schedule.occurrences(from, usize::from(count));
-        if instants.is_empty() {
-            self.ended.push(job);
+    fn add(&mut self, job: Option<&'a str>, schedule: &Schedule) {
+        let most = self.count.unwrap_or(if self.until.is_some() { COUNT_MOST } else { COUNT });
+        let is_early = |tick: &DateTime<Utc>| self.until.is_none_or(|until| *tick <= until);
+        let ticks = std::iter::successors(schedule.after(self.from), |tick| schedule.after(*tick));
+        let ticks: Vec<_> = ticks.take_while(is_early).take(usize::from(most)).collect();
+        match ticks.last() {
+            None => self.empty.push(job),
+            Some(last) => {
+                let is_full = self.count.is_none() && ticks.len() == usize::from(COUNT_MOST);
+                if is_full && schedule.after(*last).is_some_and(|next| is_early(&next)) {
+                    self.cut.push((job, *last));
+                }
+            }
         }
-        self.runs.extend(instants.into_iter().map(describe));
+        self.runs.extend(ticks.into_iter().map(|tick| Run::new(job, schedule, tick)));
     }
 
-    fn write(&self, out: &mut dyn Write, format: Format) -> io::Result<()> {
-        let runs = &self.runs;
+    fn write(&self, (out, err): (&mut dyn Write, &mut dyn Write), format: Format) -> io::Result<()> {
+        let named = |job: &Option<&str>| job.map_or(String::new(), |name| format!("{name}: "));
         if format == Format::Json {
-            serde_json::to_writer_pretty(&mut *out, runs)?;
-            return writeln!(out);
+            serde_json::to_writer_pretty(&mut *out, &self.runs)?;
+            writeln!(out)?;
+        } else {
+            if !self.runs.is_empty() || self.empty.is_empty() {
+                table_args::write_aligned(out, &schedules::rows(&self.runs))?;
+            }
+            for job in &self.empty {
+                let end =
+                    self.until.map_or("before 2200".to_owned(), |until| format!("up to {}", table_args::utc(until)));
+                writeln!(out, "{}no further run {end}", named(job))?;
+            }
         }
-        if !runs.is_empty() || self.ended.is_empty() {
-            table_args::write_aligned(out, &rows(runs))?;
-        }
-        for job in &self.ended {
-            let name = job.map_or(String::new(), |name| format!("{name}: "));
-            writeln!(out, "{name}no further run before 2200")?;
+        for (job, last) in &self.cut {
+            let last = table_args::utc(*last);
+            writeln!(err, "{}only the first {COUNT_MOST} runs are shown: go on with --from {last}", named(job))?;
         }
         Ok(())
     }
-}
-
-fn rows(runs: &[Run<'_>]) -> Vec<Vec<String>> {
-    let job = runs.first().and_then(|run| run.job.map(|_| "JOB"));
-    let row = |job: Option<&str>, cells: [&str; 3]| job.into_iter().chain(cells).map(str::to_owned).collect::<Vec<_>>();
-    let notes = if runs.iter().any(|run| run.note.is_some()) { "NOTE" } else { "" };
-    let mut rows = vec![row(job, ["SCHEDULED FOR", "UTC", notes])];
-    rows.extend(runs.iter().map(|run| row(run.job, [&run.scheduled_for, &run.utc, run.note.unwrap_or_default()])));
-    rows
 }

@@ -64,11 +64,13 @@ pub struct RunArgs {
 }
 
 /// Runs the command, until a signal. Problems of settings and table go to `err`, and everything else is logged on
-/// standard output. `given` tells arguments from variables and defaults. Returns the exit code.
-pub fn run(args: &RunArgs, given: &ArgMatches, err: &mut dyn Write) -> u8 {
+/// standard output. `given` tells arguments from variables and defaults; `doubts` are settings that are allowed and
+/// probably not meant, with what is wrong. Returns the exit code.
+pub fn run(args: &RunArgs, given: &ArgMatches, doubts: Vec<(String, String)>, err: &mut dyn Write) -> u8 {
     let (code, text) = match prepare(args, given) {
-        Ok((settings, log)) => match logging::init(log) {
+        Ok((mut settings, log)) => match logging::init(log) {
             Ok(guard) => {
+                settings.doubts.extend(doubts);
                 let ended = Daemon::run(settings);
                 drop(guard);
                 return ended.exit_code();
@@ -89,7 +91,8 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let url = settings::store_url(&args.store, args.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
-    let loaded = config::load(&table_args::sources(&args.table.jobs)).map_err(|problems| config::render(&problems))?;
+    let loaded = config::load(&table_args::sources(&args.table.jobs), clock.now().wall)
+        .map_err(|problems| config::render(&problems))?;
     let files: Vec<String> = args.table.jobs.iter().map(|path| path.display().to_string()).collect();
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
     let settings = Settings {

@@ -48,7 +48,7 @@ fn weight(given: &ArgMatches, id: &str) -> u8 {
 #[derive(Debug)]
 pub(super) struct StoreUrl {
     pub url: Secret<String>,
-    pub doubt: Option<(&'static str, String)>,
+    pub doubt: Option<(String, String)>,
 }
 
 /// Finds the store's URL among `--store`, `--store-file`, their variables and the default.
@@ -74,7 +74,7 @@ pub(super) fn store_url(url: &str, file: Option<&Path>, given: &ArgMatches) -> R
     let doubt = (by_url == 2 && has_password(url)).then(|| {
         let detail = "a password in an argument can be read by every user of this host, and stays in the shell's \
                       history: write the URL into a file and use --store-file, or set ONECRON_STORE";
-        ("--store", detail.to_owned())
+        ("--store".to_owned(), detail.to_owned())
     });
     let url = if by_url == 0 { super::run::DEFAULT_STORE } else { url };
     Ok(StoreUrl { url: Secret::new(url.to_owned()), doubt })

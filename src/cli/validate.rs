@@ -12,6 +12,7 @@ use chrono::Utc;
 use clap::Args;
 use std::io;
 use std::io::Write;
+use std::mem;
 use std::path::PathBuf;
 
 /// How many coming runs of each job are shown.
@@ -38,7 +39,7 @@ pub struct ValidateArgs {
 /// the revision go to `out`. Returns the exit code: 0, 3 (`--strict` and only warnings), 78 (refused), 1 (not written).
 pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     let paths = if args.files.is_empty() { &args.table.jobs } else { &args.files };
-    let result = config::load(&table_args::sources(paths));
+    let result = config::load(&table_args::sources(paths), now);
     let problems = match &result {
         Ok(loaded) => &loaded.warnings,
         Err(problems) => problems,
@@ -77,11 +78,18 @@ fn write_text(
     let mut rows = vec![["JOB", "SCHEDULE", "ZONE", "NEXT RUNS"].map(str::to_owned).to_vec()];
     for job in &table.jobs {
         let schedule = &job.schedule;
-        let mut runs = schedule.occurrences(now, RUNS_SHOWN).into_iter().map(|run| table_args::local(schedule, run));
-        let cells = [job.name.as_str(), schedule.text(), schedule.zone().name()];
-        let first = runs.next().unwrap_or_else(|| "none".to_owned());
-        rows.push(cells.into_iter().map(str::to_owned).chain([first]).collect());
-        rows.extend(runs.map(|run| vec![String::new(), String::new(), String::new(), run]));
+        let runs = schedule.occurrences(now, RUNS_SHOWN).into_iter().map(|run| table_args::local(schedule, run));
+        let mut runs = if runs.len() == 0 { vec!["none".to_owned()] } else { runs.collect() }.into_iter();
+        let mut texts = schedule.parts().map(|part| part.text().to_owned());
+        let (mut name, mut zone) = (job.name.to_string(), schedule.zone().name().to_owned());
+        loop {
+            let (text, run) = (texts.next(), runs.next());
+            if text.is_none() && run.is_none() {
+                break;
+            }
+            let cells = [mem::take(&mut name), text.unwrap_or_default(), mem::take(&mut zone), run.unwrap_or_default()];
+            rows.push(cells.to_vec());
+        }
     }
     if !table.jobs.is_empty() {
         table_args::write_aligned(out, &rows)?;

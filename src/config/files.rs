@@ -16,17 +16,29 @@ pub const BYTES_MOST: usize = 1 << 20;
 pub struct Source {
     path: String,
     content: Result<Vec<u8>, String>,
+    hint: String,
 }
 
 impl Source {
     /// Takes content that was read elsewhere, such as from standard input.
     pub fn new(path: impl Into<String>, content: Vec<u8>) -> Self {
-        Self { path: path.into(), content: Ok(content) }
+        Self { path: path.into(), content: Ok(content), hint: String::new() }
     }
 
     /// A file that could not be read: the reason, in the words of the system.
     pub fn unreadable(path: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { path: path.into(), content: Err(reason.into()) }
+        Self { path: path.into(), content: Err(reason.into()), hint: String::new() }
+    }
+
+    /// What to write or do instead; only for one that could not be read.
+    #[must_use]
+    pub fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// What to write or do instead; empty if nothing is known.
+    pub fn hint(&self) -> &str {
+        &self.hint
     }
 
     /// Reads to the end of something that is not a file by name. Reading stops just past the size that is refused.
@@ -62,20 +74,32 @@ fn read_folder(folder: &Path) -> Vec<Source> {
     let unreadable = |reason: String| vec![Source::unreadable(folder.display().to_string(), reason)];
     let listed: io::Result<Vec<PathBuf>> =
         fs::read_dir(folder).and_then(|entries| entries.map(|entry| entry.map(|entry| entry.path())).collect());
-    let mut paths = match listed {
+    let paths = match listed {
         Ok(paths) => paths,
         Err(error) => return unreadable(error.to_string()),
     };
-    let is_table = |path: &PathBuf| {
-        let is_hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        !is_hidden && path.extension().is_some_and(|end| end == "yaml") && !path.is_dir()
-    };
-    paths.retain(is_table);
-    paths.sort();
-    if paths.is_empty() {
-        return unreadable("the folder has no file that ends in `.yaml`".to_owned());
+    let (mut tables, mut others): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.into_iter().filter(|path| !is_hidden(path) && !path.is_dir()).partition(|path| ends_in(path, &["yaml"]));
+    tables.sort();
+    if tables.is_empty() {
+        others.sort();
+        let near = others.iter().find(|path| ends_in(path, &["yml", "YAML", "YML"]));
+        let hint = match near.and_then(|path| path.file_name()) {
+            Some(name) => format!("only `.yaml` is read of a folder: rename `{}`, or name that file", name.display()),
+            None => "put a table into it as `jobs.yaml`, or name the file itself".to_owned(),
+        };
+        let reason = "the folder has no file that ends in `.yaml`";
+        return vec![Source::unreadable(folder.display().to_string(), reason).with_hint(hint)];
     }
-    paths.iter().map(|path| read_file(path)).collect()
+    tables.iter().map(|path| read_file(path)).collect()
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'))
+}
+
+fn ends_in(path: &Path, ends: &[&str]) -> bool {
+    path.extension().is_some_and(|end| ends.iter().any(|known| end == *known))
 }
 
 fn read_file(path: &Path) -> Source {
@@ -89,7 +113,35 @@ fn read_file(path: &Path) -> Source {
     }
     match File::open(path) {
         Ok(file) => Source::from_reader(name, file),
-        Err(error) => Source::unreadable(name, error.to_string()),
+        Err(error) => {
+            let hint = match error.kind() {
+                io::ErrorKind::NotFound => missing_hint(path),
+                io::ErrorKind::PermissionDenied => "let the user that runs onecron read it".to_owned(),
+                _ => String::new(),
+            };
+            Source::unreadable(name, error.to_string()).with_hint(hint)
+        }
+    }
+}
+
+/// What there is instead of a file that is not there.
+fn missing_hint(path: &Path) -> String {
+    const SHOWN: usize = 3;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let shown = folder.display();
+    let Ok(entries) = fs::read_dir(folder) else {
+        return format!("its folder `{shown}` cannot be read either: check the path, and what should be mounted there");
+    };
+    let mut found: Vec<String> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| !is_hidden(path) && ends_in(path, &["yaml", "yml", "YAML", "YML"]) && !path.is_dir())
+        .filter_map(|path| Some(format!("`{}`", path.file_name()?.display())))
+        .collect();
+    found.sort();
+    match found.len() {
+        0 => format!("the folder `{shown}` has no `.yaml` file: name one with `--jobs`"),
+        1..=SHOWN => format!("the folder `{shown}` has {}", found.join(", ")),
+        count => format!("the folder `{shown}` has {} and {} others", found[..SHOWN].join(", "), count - SHOWN),
     }
 }
 

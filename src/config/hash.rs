@@ -1,6 +1,7 @@
 //! Fingerprints of what was configured. They only serve to notice that two replicas, or two readings of a file,
 //! differ: whoever can write a table can also make two that have the same fingerprint, and gains nothing by it.
 
+use crate::job::CatchUp;
 use crate::job::ConcurrencyPolicy;
 use crate::job::JobSpec;
 use crate::job::LostRunPolicy;
@@ -49,7 +50,8 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     let mut text = Canonical::default();
     text.put("name", &spec.name);
     text.put("description", &spec.description);
-    text.put("schedule", spec.schedule.text());
+    text.put("schedule", spec.schedule.record());
+    text.put("jitter", spec.jitter.as_millis());
     text.put("zone", spec.schedule.zone().name());
     match &spec.command.program {
         Program::Shell { shell, line } => {
@@ -73,6 +75,13 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
         LostRunPolicy::Report => "report",
         LostRunPolicy::Rerun => "rerun",
     };
+    let catch_up = match spec.catch_up {
+        CatchUp::Latest => "latest",
+        CatchUp::None => "none",
+        CatchUp::All => "all",
+    };
+    text.put("catch up", catch_up);
+    text.put("suspend", spec.suspend);
     text.put("concurrency", concurrency);
     text.put("lost", lost);
     let millis =

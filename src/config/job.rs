@@ -1,5 +1,7 @@
 //! One item of `jobs`.
 
+use super::clock_changes;
+use super::clock_changes::Decided;
 use super::hash;
 use super::reader::Field;
 use super::reader::Fields;
@@ -13,6 +15,7 @@ use super::units;
 use super::words::Level;
 use super::yaml::Node;
 use super::yaml::Value;
+use crate::job::CatchUp;
 use crate::job::CommandSpec;
 use crate::job::ConcurrencyPolicy;
 use crate::job::JobName;
@@ -44,6 +47,8 @@ pub(super) struct Surroundings {
     pub defaults: Shared,
     /// `scheduler.timeZone`
     pub zone: Zone,
+    /// From when on clock changes are of interest.
+    pub now: DateTime<Utc>,
 }
 
 /// Reads item `index` of `jobs`. The spec is `None` where something was reported.
@@ -119,10 +124,16 @@ fn read_fields(
     let own = Shared::read(reader, fields, &around.defaults);
     let all = own.over(&around.defaults);
     let zone = all.time_zone.value_or(around.zone.clone());
-    let schedule = read_schedule(reader, fields, &zone, name.as_ref().map_or("", |(name, _)| name));
+    let schedule = read_schedule(reader, fields, (&zone, name.as_ref().map_or("", |(name, _)| name)));
     let program = read_command(reader, fields, &own, &all);
     let (schedule, span) = schedule?;
+    let schedule = schedule.with_dst(all.dst());
+    check_jitter(reader, &schedule, (&own, &all));
     warn(reader, &schedule, span, &own, &all);
+    let decided = Decided { gap: all.dst_gap.span().is_some(), fold: all.dst_fold.span().is_some() };
+    if let Some((message, hint)) = clock_changes::warning(&schedule, decided, around.now) {
+        reader.find("W501", span, message, &hint);
+    }
     let mut spec = JobSpec {
         name: JobName::new(&name?.0).ok()?,
         description: description.value_or(String::new()),
@@ -133,9 +144,12 @@ fn read_fields(
             env: all.env.value().cloned().unwrap_or_default(),
         },
         concurrency_policy: all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid),
+        catch_up: all.catch_up.value_or(CatchUp::Latest),
+        suspend: all.suspend.value_or(false),
         lost_run_policy: all.lost_run_policy.value_or(LostRunPolicy::Report),
         timeout: all.timeout(),
         termination_grace_period: all.termination_grace_period.value_or(Duration::from_secs(30)),
+        jitter: all.jitter.value_or(Duration::ZERO),
         starting_deadline: all.starting_deadline.value().copied(),
         retry: all.retry(),
         output: all.output(),
@@ -158,13 +172,41 @@ fn description(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<String> {
     Some(text)
 }
 
-fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, zone: &Zone, salt: &str) -> Option<(Schedule, Span)> {
+/// How many expressions one job may have: each is asked for each tick.
+const SCHEDULES_MOST: usize = 20;
+
+/// One expression, or a list of them.
+fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, meaning: (&Zone, &str)) -> Option<(Schedule, Span)> {
     let item = reader.required(fields, "schedule", "say when: `schedule: \"15 2 * * *\"`")?;
-    let scalar = reader.scalar(&item, "one text", "write one schedule; another one takes a job of its own")?;
+    let span = item.node.span;
+    let Value::List(nodes) = &item.node.value else {
+        return read_expression(reader, &item, meaning).map(|schedule| (schedule, span));
+    };
+    if nodes.is_empty() || nodes.len() > SCHEDULES_MOST {
+        let message = format!("`schedule` is a list of {}, and 1 to {SCHEDULES_MOST} are allowed", nodes.len());
+        reader.find("E203", span, message, "say when: `schedule: [\"0 9 * * *\", \"30 17 * * FRI\"]`");
+        return None;
+    }
+    let mut read = Vec::with_capacity(nodes.len());
+    for (index, node) in nodes.iter().enumerate() {
+        let schedule = read_expression(reader, &Item { name: format!("schedule[{index}]"), node }, meaning);
+        if schedule.is_some() && read.contains(&schedule) {
+            let message = format!("`schedule[{index}]` says again what stands before it in the list");
+            reader.find("E302", node.span, message, "remove it");
+            return None;
+        }
+        read.push(schedule);
+    }
+    let all = read.into_iter().collect::<Option<Vec<Schedule>>>()?;
+    all.into_iter().reduce(|schedule, other| schedule.or(&other)).map(|schedule| (schedule, span))
+}
+
+fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zone, &str)) -> Option<Schedule> {
+    let scalar = reader.scalar(item, "a text", "write one schedule as a text, several as a list of texts")?;
     // A block ends with a line end that nobody means.
     let text = scalar.text.trim_end();
     match Schedule::parse(text, zone, salt) {
-        Ok(schedule) => Some((schedule, item.node.span)),
+        Ok(schedule) => Some(schedule),
         Err(error) => {
             let span = reader.piece(scalar, error.column, error.length);
             let hint = error.hint.unwrap_or_default();
@@ -177,6 +219,15 @@ fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, zone: &Zone, salt
             None
         }
     }
+}
+
+/// Two ticks of a job must not change places.
+fn check_jitter(reader: &mut Reader<'_>, schedule: &Schedule, (own, all): (&Shared, &Shared)) {
+    let Field::Written(jitter, span) = own.jitter.or(&all.jitter) else { return };
+    let Some(shortest) = gaps(schedule).min().filter(|shortest| jitter >= *shortest) else { return };
+    let (jitter, shortest) = (units::duration_text(jitter), units::duration_text(shortest));
+    let message = format!("`jitter` is {jitter}, and ticks are as close as {shortest}: runs could change places");
+    reader.find("E403", span, message, &format!("write a jitter below {shortest}, or let the job run less often"));
 }
 
 fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all: &Shared) -> Option<Program> {
@@ -201,13 +252,18 @@ fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all:
 
 /// What is allowed and probably not meant.
 fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, all: &Shared) {
-    if schedule.either_day_field_matches() {
-        let message = "day of month and day of week are both set: the job runs when either matches".to_owned();
-        reader.find("W502", span, message, "write `*` for one of the two, unless that is meant");
+    if let Some(either) = schedule.parts().find(Schedule::either_day_field_matches) {
+        let text = either.text();
+        let message =
+            format!("day of month and day of week are both set in `{text}`: the job runs when either matches");
+        let either = one_day_field(text).map(|[by_month, by_week]| format!("`{by_month}` or `{by_week}`"));
+        let hint = format!("unless that is meant, write {}", either.unwrap_or("`*` for one of the two".to_owned()));
+        reader.find("W502", span, message, &hint);
     }
     if gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
         let message = "the job fires every second, and every replica asks the store each time".to_owned();
-        reader.find("W503", span, message, "a longer period, or one job that loops, loads the store less");
+        let hint = "write a longer period, such as `*/10 * * * * *`, or a command that loops by itself";
+        reader.find("W503", span, message, hint);
     }
     let is_exclusive = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid) == ConcurrencyPolicy::Forbid;
     let Field::Written(Some(timeout), span) = own.timeout else { return };
@@ -220,13 +276,25 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
             "W508",
             span,
             message,
-            &format!("set the timeout to at most {period}, or let the job run less often"),
+            &format!("write `timeout: {period}` or a shorter one, or let the job run less often"),
         );
     }
 }
 
-/// How many distances between ticks are looked at: more than a minute has seconds.
-const GAPS: usize = 61;
+/// An expression with only its day of month, and with only its day of week.
+fn one_day_field(text: &str) -> Option<[String; 2]> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    let without = |at: usize| {
+        let kept: Vec<&str> =
+            words.iter().enumerate().map(|(index, word)| if index == at { "*" } else { word }).collect();
+        kept.join(" ")
+    };
+    let of_week = words.len().checked_sub(1)?;
+    Some([without(of_week), without(of_week.checked_sub(2)?)])
+}
+
+/// How many distances between ticks are looked at: more than a minute has seconds, and two months have days.
+const GAPS: usize = 63;
 
 /// The distances between the first ticks of a fixed year: the same on each replica and in each report.
 fn gaps(schedule: &Schedule) -> impl Iterator<Item = Duration> {

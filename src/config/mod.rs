@@ -1,8 +1,9 @@
 //! From `jobs.yaml` to a checked [`JobTable`](crate::job::JobTable), or to a report on everything that is wrong with it.
 //!
-//! [`read`] is the only part that touches files; [`load`] is a pure function of bytes. It knows no other notation than
+//! [`read`] is the only part that touches files; [`load`] is a pure function of bytes and of the time it is given. It knows no other notation than
 //! the one in `docs/jobs.md`, and it never guesses: what it does not understand completely is refused, with a hint.
 
+mod clock_changes;
 mod files;
 mod hash;
 mod job;
@@ -26,3 +27,4 @@ pub use table::JOBS_MOST;
 pub use table::Loaded;
 pub use table::load;
 pub use units::parse_duration;
+pub use words::nearest;

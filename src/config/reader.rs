@@ -72,6 +72,7 @@ impl<'n> Fields<'n> {
     pub fn open(node: &'n Node, level: Level) -> Option<Self> {
         let Value::Map(entries) = &node.value else { return None };
         let prefix = match level {
+            Level::Dst => "dst.",
             Level::Retry => "retry.",
             Level::Output => "output.",
             Level::History => "history.",
@@ -242,6 +243,24 @@ impl<'a> Reader<'a> {
             self.find("E305", item.node.span, message, "");
         }
         number
+    }
+
+    /// `true` or `false`, and no other word for them.
+    pub fn boolean(&mut self, item: &Item<'_>) -> Option<bool> {
+        let scalar = self.scalar(item, "true or false", "")?;
+        match (scalar.style, &*scalar.text) {
+            (Style::Plain, "true") => return Some(true),
+            (Style::Plain, "false") => return Some(false),
+            _ => {}
+        }
+        let hint = match scalar.text.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "on" | "y" | "1" => "write `true`, without quotes",
+            "false" | "no" | "off" | "n" | "0" => "write `false`, without quotes",
+            _ => "",
+        };
+        let message = format!("`{}` is {}, and true or false is expected", item.name, quoted(&scalar.text));
+        self.find("E203", item.node.span, message, hint);
+        None
     }
 
     /// A duration of at least the first and at most the second.

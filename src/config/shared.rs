@@ -13,11 +13,15 @@ use super::text::short;
 use super::units;
 use super::words::Level;
 use super::yaml::Value;
+use crate::job::CatchUp;
 use crate::job::ConcurrencyPolicy;
 use crate::job::HistoryLimits;
 use crate::job::LostRunPolicy;
 use crate::job::OutputLimits;
 use crate::job::RetryPolicy;
+use crate::schedule::DstRule;
+use crate::schedule::Fold;
+use crate::schedule::Gap;
 use crate::schedule::Zone;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,6 +42,11 @@ pub(super) struct Shared {
     pub timeout: Field<Option<Duration>>,
     pub termination_grace_period: Field<Duration>,
     pub concurrency_policy: Field<ConcurrencyPolicy>,
+    pub catch_up: Field<CatchUp>,
+    pub suspend: Field<bool>,
+    pub dst_gap: Field<Gap>,
+    pub dst_fold: Field<Fold>,
+    pub jitter: Field<Duration>,
     pub starting_deadline: Field<Duration>,
     pub lost_run_policy: Field<LostRunPolicy>,
     pub retry_limit: Field<u32>,
@@ -61,6 +70,11 @@ impl Shared {
             timeout: Field::Absent,
             termination_grace_period: Field::Absent,
             concurrency_policy: Field::Absent,
+            catch_up: Field::Absent,
+            suspend: Field::Absent,
+            dst_gap: Field::Absent,
+            dst_fold: Field::Absent,
+            jitter: Field::Absent,
             starting_deadline: Field::Absent,
             lost_run_policy: Field::Absent,
             retry_limit: Field::Absent,
@@ -89,6 +103,14 @@ impl Shared {
             concurrency_policy: reader.field(fields, "concurrencyPolicy", |reader, item| {
                 reader.choice(item, &[("Forbid", ConcurrencyPolicy::Forbid), ("Allow", ConcurrencyPolicy::Allow)])
             }),
+            catch_up: reader.field(fields, "catchUp", |reader, item| {
+                let words = [("Latest", CatchUp::Latest), ("None", CatchUp::None), ("All", CatchUp::All)];
+                reader.choice(item, &words)
+            }),
+            suspend: reader.field(fields, "suspend", Reader::boolean),
+            jitter: reader.field(fields, "jitter", |reader, item| {
+                reader.duration(item, Duration::ZERO..=Duration::from_secs(30 * DAY))
+            }),
             starting_deadline: reader.field(fields, "startingDeadline", |reader, item| {
                 reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(30 * DAY))
             }),
@@ -97,6 +119,7 @@ impl Shared {
             }),
             ..Self::silent()
         };
+        layer.read_dst(reader, fields);
         layer.read_retry(reader, fields);
         layer.read_output(reader, fields);
         layer.read_history(reader, fields);
@@ -105,6 +128,24 @@ impl Shared {
             layer.check(below, reader);
         }
         layer
+    }
+
+    fn read_dst(&mut self, reader: &mut Reader<'_>, fields: &Fields<'_>) {
+        match reader.field(fields, "dst", |reader, item| reader.fields(item, Level::Dst)) {
+            Field::Absent => {}
+            Field::Reset => {
+                self.dst_gap = Field::Reset;
+                self.dst_fold = Field::Reset;
+            }
+            Field::Written(dst, _) => {
+                let word = |gap: Gap| (gap.as_str(), gap);
+                let gaps = [Gap::RunAfter, Gap::Skip].map(word);
+                self.dst_gap = reader.field(&dst, "gap", |reader, item| reader.choice(item, &gaps));
+                let word = |fold: Fold| (fold.as_str(), fold);
+                let folds = [Fold::First, Fold::Both].map(word);
+                self.dst_fold = reader.field(&dst, "fold", |reader, item| reader.choice(item, &folds));
+            }
+        }
     }
 
     fn read_retry(&mut self, reader: &mut Reader<'_>, fields: &Fields<'_>) {
@@ -168,6 +209,11 @@ impl Shared {
             timeout: self.timeout.or(&below.timeout),
             termination_grace_period: self.termination_grace_period.or(&below.termination_grace_period),
             concurrency_policy: self.concurrency_policy.or(&below.concurrency_policy),
+            catch_up: self.catch_up.or(&below.catch_up),
+            suspend: self.suspend.or(&below.suspend),
+            dst_gap: self.dst_gap.or(&below.dst_gap),
+            dst_fold: self.dst_fold.or(&below.dst_fold),
+            jitter: self.jitter.or(&below.jitter),
             starting_deadline: self.starting_deadline.or(&below.starting_deadline),
             lost_run_policy: self.lost_run_policy.or(&below.lost_run_policy),
             retry_limit: self.retry_limit.or(&below.retry_limit),
@@ -179,6 +225,12 @@ impl Shared {
             history_successful: self.history_successful.or(&below.history_successful),
             history_failed: self.history_failed.or(&below.history_failed),
         }
+    }
+
+    /// What the job does where clocks are set.
+    pub fn dst(&self) -> DstRule {
+        let built_in = DstRule::default();
+        DstRule { gap: self.dst_gap.value_or(built_in.gap), fold: self.dst_fold.value_or(built_in.fold) }
     }
 
     /// Attempts after the first, and the waits before them.
@@ -228,7 +280,12 @@ impl Shared {
             && is_exclusive
         {
             let message = "without a timeout a run that hangs blocks all later ones".to_owned();
-            reader.find("W504", span, message, "set a generous timeout, or allow overlap: `concurrencyPolicy: Allow`");
+            reader.find(
+                "W504",
+                span,
+                message,
+                "write a generous one, `timeout: 12h`, or allow overlap: `concurrencyPolicy: Allow`",
+            );
         }
     }
 }

@@ -30,6 +30,8 @@ use crate::job::JobTable;
 use crate::job::SchedulerSpec;
 use crate::schedule::Zone;
 use crate::schedule::zone_data_version;
+use chrono::DateTime;
+use chrono::Utc;
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -47,11 +49,12 @@ pub struct Loaded {
     pub warnings: Vec<Problem>,
 }
 
-/// Makes a table of files. The result depends on nothing but their bytes and the zone data.
+/// Makes a table of files. The table depends on nothing but their bytes and the zone data; what is warned of also on
+/// `now`, because the clocks of zones are not set on the same days each year.
 ///
 /// # Errors
 /// All problems of all files, warnings included, in the order of files and lines.
-pub fn load(sources: &[Source]) -> Result<Loaded, Vec<Problem>> {
+pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Problem>> {
     let mut problems = Vec::new();
     let mut good = Vec::new();
     for (index, source) in sources.iter().enumerate() {
@@ -64,7 +67,7 @@ pub fn load(sources: &[Source]) -> Result<Loaded, Vec<Problem>> {
         problems.push((0, Problem::of_file("E103", "jobs", "no file was named".to_owned())));
     }
     let mut files: Vec<File<'_>> = good.iter().map(|(index, text)| File::open(*index, text)).collect();
-    let mut reading = Reading::default();
+    let mut reading = Reading { now, ..Reading::default() };
     // All files first agree on the zone, then their jobs are read.
     files.iter_mut().for_each(|file| reading.scheduler(file));
     files.iter_mut().for_each(|file| reading.jobs(file));
@@ -114,7 +117,9 @@ fn text_of(source: &Source) -> Result<&str, Box<Problem>> {
     let content = match source.content() {
         Ok(content) => content,
         Err(reason) => {
-            return fail(format!("the file cannot be read: {reason}"), "name a file or a folder with `--jobs`");
+            let known = Some(source.hint()).filter(|hint| !hint.is_empty());
+            let hint = known.unwrap_or("name a file or a folder with `--jobs`");
+            return fail(format!("the file cannot be read: {reason}"), hint);
         }
     };
     if content.len() > BYTES_MOST {
@@ -174,6 +179,7 @@ impl<'a> File<'a> {
 /// What has been read so far, over all files.
 #[derive(Default)]
 struct Reading<'a> {
+    now: DateTime<Utc>,
     scheduler: Option<(SchedulerSpec, String)>,
     zone: Option<Zone>,
     jobs: Vec<Arc<JobSpec>>,
@@ -245,7 +251,7 @@ impl<'a> Reading<'a> {
             );
             return;
         }
-        let around = Surroundings { defaults, zone: self.zone.clone().unwrap_or_else(Zone::utc) };
+        let around = Surroundings { defaults, zone: self.zone.clone().unwrap_or_else(Zone::utc), now: self.now };
         for (index, node) in nodes.iter().enumerate() {
             let (named, spec) = job::read(reader, index, node, &around);
             let is_new = named.is_none_or(|named| self.is_new(reader, named));

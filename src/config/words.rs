@@ -17,12 +17,18 @@ pub(super) const SHARED: &[&str] = &[
     "timeout",
     "terminationGracePeriod",
     "concurrencyPolicy",
+    "catchUp",
+    "suspend",
+    "dst",
+    "jitter",
     "startingDeadline",
     "lostRunPolicy",
     "retry",
     "output",
     "history",
 ];
+/// Keys of `dst`.
+pub(super) const DST: &[&str] = &["gap", "fold"];
 /// Keys of `retry`.
 pub(super) const RETRY: &[&str] = &["limit", "backoff", "maxBackoff"];
 /// Keys of `output`.
@@ -41,6 +47,8 @@ pub(super) enum Level {
     Defaults,
     /// An item of `jobs`.
     Job,
+    /// `dst`
+    Dst,
     /// `retry`
     Retry,
     /// `output`
@@ -57,6 +65,7 @@ impl Level {
             Self::Scheduler => (SCHEDULER, &[]),
             Self::Defaults => (SHARED, &[]),
             Self::Job => (JOB_ONLY, SHARED),
+            Self::Dst => (DST, &[]),
             Self::Retry => (RETRY, &[]),
             Self::Output => (OUTPUT, &[]),
             Self::History => (HISTORY, &[]),
@@ -108,15 +117,15 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["environment", "envVars", "Environment"], "the key is `env`, a map: `env: {NAME: \"value\"}`"),
     (&["working-directory", "cwd", "dir", "WorkingDirectory", "working-dir", "workdir"], "the key is `workingDir`"),
     (&["SHELL"], "the key is `shell`, a list: `shell: [\"/bin/bash\", \"-c\"]`"),
-    (
-        &["suspend", "disabled", "enabled", "disable", "paused"],
-        "there is no switch: to turn a job off, comment it out or remove it from the file",
-    ),
+    (&["disabled", "enabled", "disable", "paused", "active"], "the key is `suspend`: `suspend: true` turns a job off"),
     (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),
     (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
     (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
     (&["http", "url", "webhook"], "call it by a command: `command: curl -fsS --max-time 30 URL`"),
-    (&["jitter", "RandomizedDelaySec", "splay"], "an `H` in the schedule spreads jobs: `H * * * *`, `H/15 * * * *`"),
+    (
+        &["RandomizedDelaySec", "splay", "randomDelay"],
+        "the key is `jitter`: `jitter: 5m`; or an `H` in the schedule spreads jobs: `H * * * *`",
+    ),
 ];
 
 /// Words at the file's top level.
@@ -168,7 +177,7 @@ fn elsewhere(level: Level, key: &str) -> Option<String> {
 }
 
 /// The known word that is closest to `word`, if it is close enough to be meant.
-pub(super) fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     // A long text is no misspelt key, and the distance costs its length.
     if word.chars().count() > 40 {
         return None;

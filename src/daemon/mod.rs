@@ -82,7 +82,7 @@ pub struct Settings {
     /// The program that is started as the guardian.
     pub guardian: PathBuf,
     /// Settings that are allowed and probably not meant: the setting, and what to write instead.
-    pub doubts: Vec<(&'static str, String)>,
+    pub doubts: Vec<(String, String)>,
     /// Whether the end of standard input stops it.
     pub ends_with_stdin: bool,
 }

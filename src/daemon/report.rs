@@ -82,6 +82,9 @@ impl Reporter {
             Notice::RunMissed { facts, reason, late_ms } => {
                 events::run_missed(&unclaimed(facts), reason, length(late_ms));
             }
+            Notice::RunsMissed { job, first, through, count, reason } => {
+                events::runs_missed(&job, (first, through), count, reason);
+            }
             Notice::RunStarted { facts, start_delay_ms, pid } => {
                 events::run_started(&claimed(facts), length(start_delay_ms), pid);
             }

@@ -23,10 +23,12 @@ use crate::engine::Event;
 use crate::engine::RequestId;
 use crate::engine::StartOrder;
 use crate::job::Answer;
+use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::JobTable;
+use crate::job::Presence;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Step;
@@ -97,11 +99,19 @@ impl Store for Broken {
     async fn retire(&self, _: Duration) -> Result<Vec<JobName>, Error> {
         pending().await
     }
+
+    async fn meet(&self, _: Option<&Presence>, _: &[Presence]) -> Result<Gathering, Error> {
+        pending().await
+    }
+
+    async fn leave(&self, _: &ReplicaId) -> Result<(), Error> {
+        pending().await
+    }
 }
 
 fn table(command: &str) -> JobTable {
     let text = format!("jobs:\n  - {{name: work, schedule: '@yearly', command: {command:?}}}\n");
-    config::load(&[Source::new("jobs.yaml", text.into_bytes())]).unwrap().table
+    config::load(&[Source::new("jobs.yaml", text.into_bytes())], DateTime::default()).unwrap().table
 }
 
 fn me() -> ReplicaId {

@@ -10,24 +10,28 @@ use super::Topic;
 use super::guard::Memory;
 use super::guard::silence;
 use super::owed::Owed;
+use super::owed::SINGLES_MOST;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::CATCH_UP_MOST;
 use crate::job::Decision;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Registration;
 use crate::job::RunKey;
+use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Verdict;
 use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many ticks of the past one look at a job takes on. What is left waits for the next look: work has a bound, the
-/// future has none.
-const OWED_MOST: usize = 100;
+/// How many ticks of the past one look at a job goes through. What is left waits for the next look: work has a bound, the
+/// past has none.
+const LOOK_MOST: usize = 10_000;
 /// The audit waits so long after a starting deadline, so that a claim sent at the last moment is there first.
 const AUDIT_MARGIN: Duration = Duration::from_secs(1);
 /// Final records stay at least this long.
@@ -52,8 +56,10 @@ pub struct Job {
     pub decided_through: Option<i64>,
     /// See [`JobRecord::last_success`](crate::job::JobRecord::last_success).
     pub last_success: Option<Tick>,
-    /// The tick that comes next, as it stands in the agenda.
+    /// The tick that comes next.
     pub next: Option<Tick>,
+    /// When its run is due (milliseconds of the wall clock), as it stands in the agenda.
+    pub next_due: i64,
     /// No tick lies between this instant (seconds) and `next`.
     pub previous: i64,
     /// The latest tick (seconds) that is known to have a record.
@@ -73,15 +79,43 @@ impl Job {
         self.spec.schedule.after(Tick::from_seconds(seconds).to_datetime()).map(Tick::from_datetime)
     }
 
-    /// How late a tick may still start.
+    /// When the run of a tick is due, in milliseconds of the wall clock: at its tick, and with a jitter later.
+    pub fn due_ms(&self, tick: Tick) -> i64 {
+        tick.millis() + self.delay_ms(tick)
+    }
+
+    /// How long after its tick a run is due, milliseconds.
+    pub fn delay_ms(&self, tick: Tick) -> i64 {
+        if self.spec.jitter.is_zero() {
+            return 0; // the usual case, without a look for the tick after it
+        }
+        millis(self.spec.delay(tick, self.after(tick.seconds()).map(Tick::seconds)))
+    }
+
+    /// How long ago the run of a tick was due, by the wall clock; negative: it is not due yet.
+    pub fn late_ms(&self, now: Now, tick: Tick) -> i64 {
+        now.wall.timestamp_millis() - self.due_ms(tick)
+    }
+
+    /// How late a tick may still start, counted from when it is due.
     pub fn starting_deadline(&self, tick: Tick) -> Duration {
         self.spec.starting_deadline_for(tick.seconds(), self.after(tick.seconds()).map(Tick::seconds))
+    }
+
+    /// How long after a tick it may be settled as missed: when its starting deadline is past.
+    pub fn settled_after(&self, tick: Tick) -> Duration {
+        self.starting_deadline(tick) + Duration::from_millis(self.delay_ms(tick).unsigned_abs())
+    }
+
+    /// No run is due later after its tick than so many seconds.
+    fn jitter_seconds(&self) -> i64 {
+        i64::try_from(self.spec.jitter.as_millis().div_ceil(1000)).unwrap_or(i64::MAX / 4)
     }
 
     /// When the tick is over for good, in seconds of the wall clock.
     fn audit_after(&self, tick: Tick) -> i64 {
         let wait = self.starting_deadline(tick) + AUDIT_MARGIN;
-        tick.seconds() + i64::try_from(wait.as_secs()).unwrap_or(i64::MAX / 4) + 1
+        self.due_ms(tick).div_euclid(1000) + i64::try_from(wait.as_secs()).unwrap_or(i64::MAX / 4) + 2
     }
 }
 
@@ -98,6 +132,7 @@ impl Engine {
             decided_through: None,
             last_success: None,
             next: None,
+            next_due: 0,
             previous: 0,
             latest_record: 0,
             settled: BTreeSet::new(),
@@ -112,13 +147,14 @@ impl Engine {
     /// Puts the first tick after an instant (seconds) into the agenda.
     pub(super) fn plan(&mut self, name: &JobName, after: i64) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        if let Some(next) = job.next.take() {
-            self.agenda.remove(&(next, name.clone()));
+        if job.next.take().is_some() {
+            self.agenda.remove(&(job.next_due, name.clone()));
         }
         job.previous = after;
         job.next = job.after(after);
         if let Some(next) = job.next {
-            self.agenda.insert((next, name.clone()));
+            job.next_due = job.due_ms(next);
+            self.agenda.insert((job.next_due, name.clone()));
         }
     }
 
@@ -127,16 +163,17 @@ impl Engine {
         let seconds = now.wall.timestamp();
         let mut late_ms = 0;
         while self.drain.is_none()
-            && let Some((tick, name)) = self.agenda.first().cloned()
-            && tick.seconds() <= seconds
+            && let Some((due, name)) = self.agenda.first().cloned()
+            && due <= now.wall.timestamp_millis()
         {
-            late_ms = late_ms.max(now.wall.timestamp_millis() - tick.millis());
+            late_ms = late_ms.max(now.wall.timestamp_millis() - due);
             let Some(job) = self.jobs.get(&name) else { break };
+            let Some(tick) = job.next else { break };
             // After a suspend there may be a great many: those that are over are left to the audit, as they are when
             // no replica was up.
             let window = i64::try_from(job.starting_deadline(tick).as_secs()).unwrap_or(i64::MAX / 4);
-            if tick.seconds() + window < seconds {
-                let through = (seconds - window - 1).max(tick.seconds());
+            if due.div_euclid(1000) + window < seconds {
+                let through = (seconds - window - 1 - job.jitter_seconds()).max(tick.seconds());
                 self.plan(&name, through);
                 self.notice(Notice::TicksPassed { job: name, first: tick, through: Tick::from_seconds(through) });
                 continue;
@@ -169,10 +206,10 @@ impl Engine {
         let spec = &self.jobs.get(name)?.spec;
         let tick = Tick::from_seconds(self.started.wall.timestamp());
         let deadline = self.jobs.get(name)?.starting_deadline(tick);
-        let keep = KEEP_LEAST.max((deadline + self.skew_tolerance) * 2);
+        let keep = KEEP_LEAST.max((deadline + spec.jitter + self.skew_tolerance) * 2);
         Some(Step::Register(Registration {
             job: name.clone(),
-            schedule: spec.schedule.text().to_owned(),
+            schedule: spec.schedule.record(),
             zone: spec.schedule.zone().name().to_owned(),
             spec_hash: spec.spec_hash.clone(),
             skew_tolerance_ms: millis(self.skew_tolerance),
@@ -222,14 +259,16 @@ impl Engine {
         let Some(decided) = job.decided_through else { return };
         let Some(next) = job.next else { return };
         let window = i64::try_from(job.starting_deadline(next).as_secs()).unwrap_or(i64::MAX / 4);
+        let window = window.saturating_add(job.jitter_seconds());
         let mut previous = decided.max(now.wall.timestamp().saturating_sub(window));
-        let mut found = Vec::new();
-        while let Some(tick) = job.after(previous)
-            && tick < next
-            && found.len() < OWED_MOST
-        {
-            found.push((RunKey::new(name.clone(), tick), previous));
+        let mut found = VecDeque::new();
+        for _ in 0..LOOK_MOST {
+            let Some(tick) = job.after(previous).filter(|tick| *tick < next) else { break };
+            found.push_back((RunKey::new(name.clone(), tick), previous));
             previous = tick.seconds();
+            if found.len() > CATCH_UP_MOST {
+                found.pop_front(); // the audit settles it
+            }
         }
         for (run, previous) in found {
             if !self.is_tracked(&run) {
@@ -242,7 +281,7 @@ impl Engine {
         self.ticks.contains_key(run)
             || self.runs.contains_key(run)
             || self.watches.contains_key(run)
-            || self.owed.contains_key(run)
+            || self.is_owed(run)
     }
 
     /// Sets when the audit looks at the job: when its oldest undecided tick is over.
@@ -267,23 +306,53 @@ impl Engine {
     fn audit(&mut self, now: Now, name: &JobName) {
         let Some(job) = self.jobs.get(name) else { return };
         let Some(mut previous) = job.decided_through else { return };
+        let decision = match job.spec.suspend {
+            true => Decision::Skipped(SkipReason::Suspended),
+            false => Decision::Missed(MissedReason::NoReplica),
+        };
         let mut found = Vec::new();
         while let Some(tick) = job.after(previous)
             && (job.audit_after(tick) <= now.wall.timestamp() || tick.seconds() <= job.latest_record)
-            && found.len() < OWED_MOST
+            && found.len() < LOOK_MOST
         {
-            found.push((RunKey::new(name.clone(), tick), previous, job.starting_deadline(tick)));
+            found.push((RunKey::new(name.clone(), tick), previous));
             previous = tick.seconds();
         }
-        for (run, previous, after) in found {
-            if !self.ticks.contains_key(&run) && !self.owed.contains_key(&run) {
-                self.owe(
-                    run,
-                    Owed { previous, after, decision: Decision::Missed(MissedReason::NoReplica), not_before: now.boot },
-                );
+        // What the store may have forgotten ends in another way than what comes after.
+        let forgotten = |run: &RunKey| job.since.is_some_and(|since| run.scheduled_for.millis() <= since);
+        if job.memory.has_gaps() && found.first().is_some_and(|(run, _)| forgotten(run)) {
+            found.truncate(found.iter().take_while(|(run, _)| forgotten(run)).count());
+        }
+        let after = |run: &RunKey| job.settled_after(run.scheduled_for);
+        let free = found.iter().take_while(|(run, _)| !self.ticks.contains_key(run) && !self.is_owed(run)).count();
+        if found.len() <= SINGLES_MOST || free <= 1 {
+            let single = |(run, previous): (RunKey, i64)| {
+                let owed = Owed::one(run.scheduled_for, previous, (after(&run), decision));
+                (run, owed)
+            };
+            let singles: Vec<_> = found.into_iter().take(SINGLES_MOST).map(single).collect();
+            for (run, owed) in singles {
+                if !self.ticks.contains_key(&run) && !self.is_owed(&run) {
+                    self.owe(now, run, owed);
+                }
             }
+        } else {
+            let ((first, previous), last) = (&found[0], &found[free - 1].0);
+            // Each tick has a deadline of its own, and they are hardly ever apart by more than the default's range.
+            let latest = found[..free].iter().map(|(run, _)| run.scheduled_for.millis() + millis(after(run))).max();
+            let wait = latest.unwrap_or(0) - last.scheduled_for.millis();
+            let wait = Duration::from_millis(wait.unsigned_abs());
+            let one = Owed::one(first.scheduled_for, *previous, (wait, decision));
+            let owed = Owed { count: free.try_into().unwrap_or(u64::MAX), ..one };
+            self.owe(now, last.clone(), owed);
         }
         self.plan_audit(now, name);
+    }
+
+    /// Whether the tick is to be settled already, by itself or in a range.
+    fn is_owed(&self, run: &RunKey) -> bool {
+        let mut from_it = self.owed.range(run.clone()..);
+        from_it.next().is_some_and(|(last, owed)| last.job == run.job && owed.first <= run.scheduled_for)
     }
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 impl Engine {
     pub(super) fn run_started(&mut self, now: Now, run: &RunKey, pid: u32) {
         let Some(ours) = self.runs.get(run) else { return };
-        let start_delay_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let start_delay_ms = self.late_ms(now, run);
         let facts = ours.facts(run);
         self.notice(Notice::RunStarted { facts, start_delay_ms, pid });
     }

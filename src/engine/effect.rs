@@ -204,14 +204,27 @@ pub enum Notice {
         facts: RunFacts,
         /// Why.
         reason: MissedReason,
-        /// How long after the tick this was recorded.
+        /// How long after it was due this was recorded.
         late_ms: i64,
+    },
+    /// Nobody ran a range of ticks; said by the replica that recorded it.
+    RunsMissed {
+        /// The job.
+        job: JobName,
+        /// The first tick.
+        first: Tick,
+        /// The last.
+        through: Tick,
+        /// How many.
+        count: u64,
+        /// Why.
+        reason: MissedReason,
     },
     /// A child process runs.
     RunStarted {
         /// The run.
         facts: RunFacts,
-        /// From the scheduled instant.
+        /// From when it was due.
         start_delay_ms: i64,
         /// Its process id.
         pid: u32,

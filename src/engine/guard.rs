@@ -259,8 +259,9 @@ impl Engine {
 
     pub(super) fn assert_step(&self, run: &RunKey) -> Option<Step> {
         let ours = self.runs.get(run)?;
-        let window = self.jobs.get(&run.job)?.starting_deadline(run.scheduled_for);
-        let claim = self.claim_of(run, &ours.spec, (0, ours.trigger, window));
+        let job = self.jobs.get(&run.job)?;
+        let (window, delay_ms) = (job.starting_deadline(run.scheduled_for), job.delay_ms(run.scheduled_for));
+        let claim = self.claim_of(run, &ours.spec, (0, delay_ms, ours.trigger, window));
         Some(Step::Reassert(Reassert {
             run: run.clone(),
             owner: claim.owner,
@@ -270,6 +271,7 @@ impl Engine {
             lease_ms: claim.lease_ms,
             grace_ms: claim.grace_ms,
             takeover_ms: claim.takeover_ms,
+            delay_ms: claim.delay_ms,
             exclusive: claim.exclusive,
             rerun: claim.rerun,
             trigger: claim.trigger,
@@ -313,15 +315,18 @@ impl Engine {
         let dropped = answer.job.as_ref().is_none_or(|job| run.scheduled_for.seconds() <= job.floor);
         let said = record.state == RunState::Lost && !record.rerun;
         let Some(job) = self.jobs.get(&run.job).filter(|_| !dropped && !said && self.drain.is_none()) else { return };
-        let after = job.starting_deadline(run.scheduled_for);
+        let after = job.settled_after(run.scheduled_for);
         if job.since.is_none_or(|since| run.scheduled_for.millis() > since) {
             self.doubt(&run.job);
         }
         let decision = Decision::Missed(MissedReason::StoreForgot);
         let lease = Duration::from_millis(record.lease_ms);
         let wait = lease + margin(lease, Duration::from_millis(record.grace_ms));
-        let owed = Owed { previous: i64::MAX, after, decision, not_before: now.boot + wait };
-        self.owe(run.clone(), owed);
+        let not_before = now.boot + wait;
+        let owed = Owed { not_before, ..Owed::one(run.scheduled_for, i64::MAX, (after, decision)) };
+        // It may be one up to which all is known to be decided, so it takes no part in what others owe.
+        self.owed.entry(run.clone()).or_insert(owed);
+        self.alarms.set(Topic::Owed(run.clone()), not_before);
     }
 }
 

@@ -90,7 +90,8 @@ pub struct Engine {
     /// Whether the store said that our clock is ahead.
     skewed: bool,
     jobs: BTreeMap<JobName, Job>,
-    agenda: BTreeSet<(Tick, JobName)>,
+    /// When runs are due, milliseconds of the wall clock.
+    agenda: BTreeSet<(i64, JobName)>,
     audits: BTreeSet<(i64, JobName)>,
     ticks: BTreeMap<RunKey, Due>,
     /// Ticks that nobody has and that this replica has no place for, in its order.
@@ -183,7 +184,8 @@ impl Engine {
 
     /// When there will be something to do, unless something else happens first.
     pub fn wake_at(&self) -> WakeAt {
-        let tick = if self.drain.is_some() { None } else { self.agenda.first().map(|(tick, _)| tick.to_datetime()) };
+        let tick = if self.drain.is_some() { None } else { self.agenda.first().map(|(due, _)| *due) };
+        let tick = tick.and_then(DateTime::from_timestamp_millis);
         let audit = if self.drain.is_some() { None } else { self.audits.first().map(|(at, _)| *at) };
         let audit = audit.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
         let drain = self.drain.as_ref().and_then(Drain::wakes);
@@ -248,6 +250,8 @@ impl Engine {
         };
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });
+            self.pass_over_after_outage(now);
+            self.ask_owed_after_outage();
             // What the store is, and what it remembers, may have changed while it was away.
             for job in self.jobs.keys().filter(|_| outage.is_some()) {
                 self.outbox.want(Topic::Register(job.clone()));
@@ -292,6 +296,9 @@ impl Engine {
                     due.store_failed = true;
                 }
             }
+            if let Topic::Owed(run) = &topic {
+                self.settle_failed(run);
+            }
             if let Topic::Run(run) = &topic
                 && let Some(ours) = self.runs.get_mut(run)
             {
@@ -319,6 +326,14 @@ impl Engine {
                 job.settled = job.settled.split_off(&Tick::from_seconds(record.decided_through + 1));
                 self.plan_audit(now, name);
             }
+        }
+    }
+
+    /// How long ago a run was due, by the wall clock, milliseconds.
+    fn late_ms(&self, now: Now, run: &RunKey) -> i64 {
+        match self.jobs.get(&run.job) {
+            Some(job) => job.late_ms(now, run.scheduled_for),
+            None => now.wall.timestamp_millis() - run.scheduled_for.millis(),
         }
     }
 

@@ -1,4 +1,7 @@
 //! Ticks that nobody ran: settled once per fleet, after their starting deadline.
+//!
+//! A few are settled one by one. After a long outage there may be very many: those that follow one another and end
+//! alike become a range, so that what waits, and what is written, has a bound.
 
 use super::Engine;
 use super::Notice;
@@ -10,47 +13,107 @@ use crate::clock::Now;
 use crate::job::Answer;
 use crate::job::Decision;
 use crate::job::Expect;
+use crate::job::JobName;
 use crate::job::RunKey;
 use crate::job::Step;
+use crate::job::Tick;
 use crate::job::Trigger;
 use crate::job::Verdict;
 use std::time::Duration;
 
-/// A tick to settle.
-#[derive(Debug)]
+/// So many ticks of a job are settled one by one; what is beyond is settled as ranges.
+pub(super) const SINGLES_MOST: usize = 100;
+
+/// A tick to settle, or a range that ends with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
-    /// See [`Claim::previous`](crate::job::Claim::previous).
+    /// The first tick; where there is one only, that.
+    pub first: Tick,
+    /// How many ticks.
+    pub count: u64,
+    /// See [`Claim::previous`](crate::job::Claim::previous), of the first.
     pub previous: i64,
-    /// The starting deadline.
+    /// How long after the last tick: see [`Job::settled_after`](super::agenda::Job::settled_after).
     pub after: Duration,
     /// What to write, if nobody has decided it.
     pub decision: Decision,
-    /// Not before this moment.
+    /// Its deadline is past then.
     pub not_before: Boot,
+    /// It is being asked.
+    pub asked: bool,
+}
+
+impl Owed {
+    /// A single tick.
+    pub fn one(tick: Tick, previous: i64, (after, decision): (Duration, Decision)) -> Self {
+        Self { first: tick, count: 1, previous, after, decision, not_before: Boot::from_nanos(0), asked: false }
+    }
+
+    /// Whether it goes on where the other one ends.
+    fn continues(&self, other: &RunKey, before: &Self) -> bool {
+        self.previous == other.scheduled_for.seconds() && self.decision == before.decision && !before.asked
+    }
 }
 
 impl Engine {
-    pub(super) fn owe(&mut self, run: RunKey, owed: Owed) {
+    /// Takes on a tick, or a range whose last tick this is.
+    pub(super) fn owe(&mut self, now: Now, run: RunKey, mut owed: Owed) {
+        // After a step back of the clock, ticks come again that were settled, and perhaps by us.
+        let decided = self.jobs.get(&run.job).and_then(|job| job.decided_through);
+        if decided.is_some_and(|through| run.scheduled_for.seconds() <= through) {
+            return;
+        }
+        let of_job = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
+        let many = self.owed.range(of_job..).take_while(|(other, _)| other.job == run.job).count() >= SINGLES_MOST;
+        let before = RunKey::new(run.job.clone(), Tick::from_seconds(owed.previous));
+        if many
+            && owed.count == 1
+            && let Some(other) = self.owed.get(&before)
+            && owed.continues(&before, other)
+        {
+            let distance = run.scheduled_for.seconds() - before.scheduled_for.seconds();
+            let longest = other.after.saturating_sub(Duration::from_secs(distance.unsigned_abs()));
+            owed.after = owed.after.max(longest);
+            owed.count += other.count;
+            (owed.first, owed.previous) = (other.first, other.previous);
+            self.owed.remove(&before);
+            self.alarms.clear(&Topic::Owed(before));
+        }
+        let over_at = run.scheduled_for.millis() + millis(owed.after);
+        let left_ms = u64::try_from(over_at - now.wall.timestamp_millis()).unwrap_or(0);
+        owed.not_before = now.boot + Duration::from_millis(left_ms);
         self.owed.insert(run.clone(), owed);
         self.outbox.want(Topic::Owed(run));
     }
 
+    /// The store is back: all that waits is asked.
+    pub(super) fn ask_owed_after_outage(&mut self) {
+        for run in self.owed.keys() {
+            self.outbox.want(Topic::Owed(run.clone()));
+        }
+    }
+
     pub(super) fn settle_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
-        let at = self.settle_from.max(self.owed.get(run)?.not_before);
-        if now.boot < at {
-            self.alarms.set(Topic::Owed(run.clone()), at);
+        // While the store is away the first is enough to find out when it is back, and the others may still grow.
+        if !self.outbox.is_up() && self.owed.keys().next() != Some(run) {
             return None;
         }
         let decision = self.honest(run, self.owed.get(run)?.decision);
         let owed = self.owed.get_mut(run)?;
+        let not_before = self.settle_from.max(owed.not_before);
+        if now.boot < not_before {
+            self.alarms.set(Topic::Owed(run.clone()), not_before);
+            return None;
+        }
+        owed.asked = true;
         owed.decision = decision;
-        Some(Step::Settle {
-            run: run.clone(),
-            owner: self.me.clone(),
-            previous: owed.previous,
-            expect: Expect::Absent { after_ms: millis(owed.after) },
-            decision: owed.decision,
-        })
+        let after_ms = millis(owed.after);
+        let expect = match owed.count {
+            1 => Expect::Absent { after_ms },
+            count => Expect::AbsentRange { first: owed.first, count, after_ms },
+        };
+        let (owner, previous) = (self.me.clone(), owed.previous);
+        Some(Step::Settle { run: run.clone(), owner, previous, expect, decision })
     }
 
     pub(super) fn settle_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
@@ -65,18 +128,65 @@ impl Engine {
         let Some(owed) = self.owed.remove(run) else { return };
         self.alarms.clear(&Topic::Owed(run.clone()));
         match (answer.verdict, answer.run) {
-            (Verdict::Settled, _) => {
-                let first = self.jobs.get_mut(&run.job).is_none_or(|job| job.settled.insert(run.scheduled_for));
-                let Decision::Missed(reason) = owed.decision else { return };
-                if !first {
-                    return;
-                }
+            (Verdict::Settled, _) => self.say_settled(now, run, &owed),
+            (Verdict::Occupied { at }, _) => self.owe_part(now, (&run.job, at), owed),
+            // The chain of decided ticks is another one than we thought: the audit looks again.
+            (_, None) => self.plan_audit(now, &run.job),
+            (_, Some(record)) => self.watch(now, run.clone(), record),
+        }
+    }
+
+    fn say_settled(&mut self, now: Now, run: &RunKey, owed: &Owed) {
+        let first = self.jobs.get_mut(&run.job).is_none_or(|job| job.settled.insert(run.scheduled_for));
+        let late_ms = self.late_ms(now, run);
+        match owed.decision {
+            Decision::Missed(reason) if first && owed.count == 1 => {
                 let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
-                let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
                 self.notice(Notice::RunMissed { facts, reason, late_ms });
             }
-            (_, Some(record)) => self.watch(now, run.clone(), record),
+            Decision::Missed(reason) if first => {
+                let (job, through) = (run.job.clone(), run.scheduled_for);
+                self.notice(Notice::RunsMissed { job, first: owed.first, through, count: owed.count, reason });
+            }
             _ => {}
+        }
+    }
+
+    /// A tick inside the range has a record. What lies before it is settled as a range; where nothing does, the next
+    /// ones are asked about one by one, since where one tick has a record its neighbours mostly have, too. What is left
+    /// is the next audit's.
+    fn owe_part(&mut self, now: Now, (name, at): (&JobName, Tick), owed: Owed) {
+        let Some(job) = self.jobs.get(name) else { return };
+        let mut before = Vec::new();
+        let mut previous = owed.previous;
+        for _ in 0..owed.count {
+            let Some(tick) = job.after(previous) else { break };
+            if tick >= at && (before.len() >= SINGLES_MOST || before.first().is_some_and(|(first, _)| *first < at)) {
+                break;
+            }
+            before.push((tick, previous));
+            previous = tick.seconds();
+        }
+        let terms = (owed.after, owed.decision);
+        match before.as_slice() {
+            [(first, previous), .., (last, _)] if *last < at => {
+                let count = before.len().try_into().unwrap_or(u64::MAX);
+                let part = Owed { count, ..Owed::one(*first, *previous, terms) };
+                self.owe(now, RunKey::new(name.clone(), *last), part);
+            }
+            singles => {
+                for (tick, previous) in singles {
+                    let single = Owed::one(*tick, *previous, terms);
+                    self.owe(now, RunKey::new(name.clone(), *tick), single);
+                }
+            }
+        }
+    }
+
+    /// The store did not answer: nothing is known of what was asked.
+    pub(super) fn settle_failed(&mut self, run: &RunKey) {
+        if let Some(owed) = self.owed.get_mut(run) {
+            owed.asked = false;
         }
     }
 }

@@ -439,7 +439,7 @@ impl Engine {
                     && let Some(ours) = self.runs.get(run)
                 {
                     let facts = ours.facts(run);
-                    let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+                    let late_ms = self.late_ms(now, run);
                     self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
                 }
                 self.let_go(now, run, Some(&answer));

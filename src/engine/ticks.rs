@@ -12,6 +12,8 @@ use super::runs::Run;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::CATCH_UP_MOST;
+use crate::job::CatchUp;
 use crate::job::Claim;
 use crate::job::Decision;
 use crate::job::JobSpec;
@@ -36,6 +38,9 @@ const HOLD_BACK_MOST: Duration = Duration::from_millis(50);
 /// quarter of the lease. A place that becomes free does not wait for it.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// How soon a tick that waits for older late ones looks again whether they are over.
+const LOOK_AT_OLDER: Duration = Duration::from_millis(250);
+
 /// A tick that is due.
 #[derive(Debug)]
 pub struct Due {
@@ -43,7 +48,9 @@ pub struct Due {
     pub spec: Arc<JobSpec>,
     /// See [`Claim::previous`].
     pub previous: i64,
-    /// How late it may start.
+    /// How long after its tick it is due, milliseconds.
+    pub delay_ms: i64,
+    /// How late after that it may start.
     pub window: Duration,
     /// The end of that.
     pub deadline: Boot,
@@ -51,51 +58,133 @@ pub struct Due {
     pub not_before: Boot,
     /// Why it would run.
     pub trigger: Trigger,
-    /// A newer late tick of the job is run instead.
-    pub passed_over: bool,
     /// The last try found no store.
     pub store_failed: bool,
     /// How often it was found free, and there was no place for it.
     pub looks: u32,
 }
 
+impl Due {
+    /// See [`Job::settled_after`](super::agenda::Job::settled_after).
+    fn settled_after(&self) -> Duration {
+        self.window + Duration::from_millis(self.delay_ms.unsigned_abs())
+    }
+}
+
 impl Engine {
-    /// A tick's instant has come.
+    /// A tick's run is due, or was.
     pub(super) fn tick_due(&mut self, now: Now, run: RunKey, previous: i64) {
         let Some(job) = self.jobs.get(&run.job) else { return };
         let spec = Arc::clone(&job.spec);
         let window = job.starting_deadline(run.scheduled_for);
-        let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let delay_ms = job.delay_ms(run.scheduled_for);
+        let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis() - delay_ms;
         let late = Duration::from_millis(u64::try_from(late_ms).unwrap_or(0));
+        // After a start, or a step of the clock, between tick and due instant.
+        let due_at = now.boot + Duration::from_millis(u64::try_from(-late_ms).unwrap_or(0));
         let trigger = if late > ON_TIME { Trigger::CatchUp } else { Trigger::Schedule };
-        if trigger == Trigger::CatchUp {
-            self.pass_over_older(&run);
-        }
+        let (policy, suspended) = (spec.catch_up, spec.suspend);
         self.show_life(now, &run);
         let due = Due {
             spec,
             previous,
+            delay_ms,
             window,
-            deadline: now.boot + window.saturating_sub(late),
-            not_before: now.boot + self.hold_back(),
+            deadline: due_at + window.saturating_sub(late),
+            not_before: due_at + self.hold_back(),
             trigger,
-            passed_over: false,
             store_failed: false,
             looks: 0,
         };
         self.ticks.insert(run.clone(), due);
+        if suspended {
+            return self.decide_unclaimed(now, &run, (SkipReason::Suspended, Decision::Skipped(SkipReason::Suspended)));
+        }
+        if self.outbox.is_up() {
+            self.pass_over_older(now, &run, (false, trigger == Trigger::CatchUp));
+        }
+        if policy == CatchUp::None && trigger == Trigger::CatchUp {
+            return self.pass_over(now, &run);
+        }
         self.look_at_tick(now, &run);
     }
 
-    /// After an outage only the newest late tick of a job runs; the older ones end as missed.
-    fn pass_over_older(&mut self, run: &RunKey) {
+    /// By the job's `catchUp`: which of the ticks before this one that wait here are not run. All of them are meant after
+    /// an outage; else those that are late, if this one is, too. One whose claim is under way may be ours already.
+    fn pass_over_older(&mut self, now: Now, run: &RunKey, (all, late): (bool, bool)) {
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
-        for (run, due) in self.ticks.range_mut(older..run.clone()) {
-            due.passed_over |= due.trigger == Trigger::CatchUp && !self.taking.contains(run);
-            if due.passed_over {
-                self.without_place.remove(&(order(&self.me, run), run.clone()));
+        let Some(due) = self.ticks.get(run) else { return };
+        let kept = if due.spec.catch_up == CatchUp::All { CATCH_UP_MOST - 1 } else { 0 };
+        let waits = |(run, due): &(&RunKey, &Due)| {
+            (all || late && due.trigger == Trigger::CatchUp) && !self.taking.contains(run)
+        };
+        let waiting: Vec<RunKey> =
+            self.ticks.range(older..run.clone()).filter(waits).map(|(run, _)| run.clone()).collect();
+        for run in waiting.iter().take(waiting.len().saturating_sub(kept)) {
+            self.pass_over(now, run);
+        }
+    }
+
+    /// The store is back: what became due meanwhile must not run in a burst.
+    pub(super) fn pass_over_after_outage(&mut self, now: Now) {
+        let mut newest: Vec<RunKey> = Vec::new();
+        for run in self.ticks.keys() {
+            match newest.last_mut() {
+                Some(last) if last.job == run.job => last.clone_from(run),
+                _ => newest.push(run.clone()),
             }
         }
+        for run in newest {
+            self.pass_over_older(now, &run, (true, true));
+            let Some(due) = self.ticks.get(&run) else { continue };
+            let late = self.late_ms(now, &run) > millis(ON_TIME);
+            if due.spec.catch_up == CatchUp::None && late && !self.taking.contains(&run) {
+                self.pass_over(now, &run);
+            } else {
+                self.look_at_tick(now, &run);
+            }
+        }
+    }
+
+    /// While the store does not answer, only the newest tick of a job is asked for: the first answer would otherwise
+    /// win a burst of them.
+    fn waits_for_store(&self, run: &RunKey) -> bool {
+        let is_all = self.ticks.get(run).is_some_and(|due| due.spec.catch_up == CatchUp::All);
+        let mut newer = self.ticks.range(run.clone()..).skip(1);
+        !self.outbox.is_up() && !is_all && newer.next().is_some_and(|(other, _)| other.job == run.job)
+    }
+
+    fn pass_over(&mut self, now: Now, run: &RunKey) {
+        self.decide_unclaimed(now, run, (SkipReason::CatchUp, Decision::Missed(MissedReason::CatchUp)));
+    }
+
+    /// This tick is not claimed here; if nobody else does, it is settled so after its deadline.
+    fn decide_unclaimed(&mut self, now: Now, run: &RunKey, (reason, decision): (SkipReason, Decision)) {
+        let Some(due) = self.ticks.get(run) else { return };
+        let owed = Owed::one(run.scheduled_for, due.previous, (due.settled_after(), decision));
+        self.skip(run, reason);
+        self.owe(now, run.clone(), owed);
+    }
+
+    /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
+    /// before an older one would supersede it.
+    fn waits_for_older(&self, run: &RunKey) -> bool {
+        let Some(due) = self.ticks.get(run).filter(|due| due.spec.catch_up == CatchUp::All) else { return false };
+        let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
+        let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
+        let under_way = |run: &RunKey| {
+            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp)
+                || self.watches.get(run).is_some_and(|watch| watch.record.trigger == Trigger::CatchUp.as_str())
+        };
+        let before = older.clone()..run.clone();
+        self.ticks.range(before.clone()).any(|(_, due)| pending(due))
+            || (due.trigger == Trigger::CatchUp
+                && self
+                    .runs
+                    .range(before.clone())
+                    .map(|(run, _)| run)
+                    .chain(self.watches.range(before).map(|(run, _)| run))
+                    .any(under_way))
     }
 
     /// A tick of a job whose slot is held by a run of ours is due: whoever wins it must see that we live, or it would
@@ -127,33 +216,40 @@ impl Engine {
     pub(super) fn look_at_tick(&mut self, now: Now, run: &RunKey) {
         let Some(due) = self.ticks.get(run) else { return };
         if now.boot >= due.deadline {
-            return self.give_up(run);
+            return self.give_up(now, run);
         }
         let topic = Topic::Tick(run.clone());
         if now.boot < due.not_before {
             let at = due.not_before.min(due.deadline);
             return self.alarms.set(topic, at);
         }
-        self.alarms.set(topic.clone(), due.deadline);
-        let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
-        if registered && !due.passed_over {
+        let deadline = due.deadline;
+        if self.waits_for_older(run) {
+            return self.alarms.set(topic, deadline.min(now.boot + LOOK_AT_OLDER));
+        }
+        self.alarms.set(topic.clone(), deadline);
+        if self.jobs.get(&run.job).is_some_and(|job| job.registered) {
             self.outbox.want(topic);
         }
     }
 
     pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         let take = self.free_places() > 0;
+        if self.waits_for_older(run) || self.waits_for_store(run) {
+            return None; // its alarm is set
+        }
         let due = self.ticks.get_mut(run)?;
-        if now.boot < due.not_before || now.boot >= due.deadline || due.passed_over {
+        if now.boot < due.not_before || now.boot >= due.deadline {
             return None;
         }
         due.store_failed = false;
-        let (spec, previous, trigger, window) = (Arc::clone(&due.spec), due.previous, due.trigger, due.window);
+        let spec = Arc::clone(&due.spec);
+        let asked = (due.previous, due.delay_ms, due.trigger, due.window);
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         if take {
             self.taking.insert(run.clone());
         }
-        Some(Step::Claim(Claim { take, ..self.claim_of(run, &spec, (previous, trigger, window)) }))
+        Some(Step::Claim(Claim { take, ..self.claim_of(run, &spec, asked) }))
     }
 
     /// A claim of a run under a definition.
@@ -161,12 +257,13 @@ impl Engine {
         &self,
         run: &RunKey,
         spec: &JobSpec,
-        (previous, trigger, window): (i64, Trigger, Duration),
+        (previous, delay_ms, trigger, window): (i64, i64, Trigger, Duration),
     ) -> Claim {
         Claim {
             run: run.clone(),
             owner: self.me.clone(),
             previous,
+            delay_ms,
             take: true,
             takeover: None,
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
@@ -212,7 +309,7 @@ impl Engine {
                 let other = answer
                     .job
                     .as_ref()
-                    .is_some_and(|job| job.schedule != schedule.text() || job.zone != schedule.zone().name());
+                    .is_some_and(|job| job.schedule != schedule.record() || job.zone != schedule.zone().name());
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {
@@ -224,18 +321,12 @@ impl Engine {
                     self.watch(now, run.clone(), record);
                 }
             }
-            Verdict::Paused => self.paused(run),
+            // Nobody may have it, so nobody decides it: the audit does, for what it is.
+            Verdict::Paused => {
+                self.decide_unclaimed(now, run, (SkipReason::Paused, Decision::Skipped(SkipReason::Paused)));
+            }
             _ => {}
         }
-    }
-
-    /// Nobody may have it, so nobody decides it: the audit does, for what it is.
-    fn paused(&mut self, run: &RunKey) {
-        let Some(due) = self.ticks.get(run) else { return };
-        let (previous, after) = (due.previous, due.window);
-        self.skip(run, SkipReason::Paused);
-        let decision = Decision::Skipped(SkipReason::Paused);
-        self.owe(run.clone(), Owed { previous, after, decision, not_before: Boot::from_nanos(0) });
     }
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
@@ -290,13 +381,11 @@ impl Engine {
     }
 
     /// The starting deadline has come and this replica does not know that anybody has the tick.
-    fn give_up(&mut self, run: &RunKey) {
+    fn give_up(&mut self, now: Now, run: &RunKey) {
         let Some(due) = self.remove_tick(run) else { return };
         let known_free = self.without_place.remove(&(order(&self.me, run), run.clone()));
         let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
-        let (skipped, missed) = if due.passed_over {
-            (SkipReason::CatchUp, MissedReason::CatchUp)
-        } else if due.store_failed || !registered || !self.outbox.is_up() {
+        let (skipped, missed) = if due.store_failed || !registered || !self.outbox.is_up() {
             (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
         } else if known_free {
             (SkipReason::Saturated, MissedReason::Saturated)
@@ -305,12 +394,13 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
-        let (previous, after, decision) = (due.previous, due.window, Decision::Missed(missed));
-        self.owe(run.clone(), Owed { previous, after, decision, not_before: Boot::from_nanos(0) });
+        let decided = (due.settled_after(), Decision::Missed(missed));
+        self.owe(now, run.clone(), Owed::one(run.scheduled_for, due.previous, decided));
     }
 
     fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
+        self.without_place.remove(&(order(&self.me, run), run.clone()));
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, reason, None, None);
     }

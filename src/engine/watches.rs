@@ -135,7 +135,7 @@ impl Engine {
         }
         let Some(job) = job.filter(|job| job.registered) else { return Some(read) };
         let window = job.starting_deadline(run.scheduled_for);
-        let late = now.wall.timestamp_millis() - run.scheduled_for.millis() > super::agenda::millis(window);
+        let late = job.late_ms(now, run.scheduled_for) > super::agenda::millis(window);
         let over = late && watch.never_ran();
         if !free && !over {
             watch.waits_for_place = true;
@@ -144,7 +144,8 @@ impl Engine {
         self.taking.insert(run.clone());
         let (spec, takeover) = (Arc::clone(&job.spec), Some(watch.record.seen()));
         let trigger = self.trigger_of_takeover(run);
-        let claim = self.claim_of(run, &spec, (i64::MAX, trigger, window));
+        let delay_ms = job.delay_ms(run.scheduled_for);
+        let claim = self.claim_of(run, &spec, (i64::MAX, delay_ms, trigger, window));
         Some(Step::Claim(Claim { takeover, ..claim }))
     }
 
@@ -215,7 +216,7 @@ impl Engine {
         let Some(job) = self.jobs.get(&run.job) else { return self.unwatch(run) };
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let window = job.starting_deadline(run.scheduled_for);
-        let late = now.wall.timestamp_millis() - run.scheduled_for.millis();
+        let late = job.late_ms(now, run.scheduled_for);
         let left = window.saturating_sub(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
         // A rerun is judged by its starts, not by the starting deadline.
         let first = self.watches.get(run).is_none_or(Watch::never_ran);

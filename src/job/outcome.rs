@@ -69,7 +69,7 @@ words! {
         Saturated = "saturated",
         /// The store may have forgotten whether somebody ran it.
         StoreForgot = "store_forgot",
-        /// A later tick of the job was run instead, after an outage (`catchUp`).
+        /// It was late, after an outage, and `catchUp` does not name it: a newer one runs instead, or none.
         CatchUp = "catch_up",
         /// It was claimed, but only after its starting deadline.
         Late = "late",
@@ -89,11 +89,13 @@ words! {
         Superseded = "superseded",
         /// The job is paused in the store.
         Paused = "paused",
+        /// The table says `suspend: true`.
+        Suspended = "suspended",
         /// The starting deadline had passed on this replica.
         Late = "late",
         /// Another replica registered another schedule of the job after this tick.
         Rescheduled = "rescheduled",
-        /// A newer tick of the job is run instead, after an outage (`catchUp`).
+        /// It is late, after an outage, and `catchUp` does not name it: a newer one runs instead, or none.
         CatchUp = "catch_up",
         /// All places of this replica were taken until the starting deadline.
         Saturated = "saturated",

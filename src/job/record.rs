@@ -40,6 +40,8 @@ pub struct JobRecord {
     pub decided_through: i64,
     /// The latest tick (seconds) that has begun; a first begin of an earlier one is refused, so that tokens never fall.
     pub last_begun: i64,
+    /// The ticks that were last settled as a range, where any were: they have no records of their own.
+    pub range: Option<Range>,
     /// The run that occupies the job, where one does.
     pub slot: Option<Tick>,
     /// Runs that are claimed, begun or lost and not closed.
@@ -64,6 +66,45 @@ pub struct JobRecord {
     /// For how long a replica must itself have seen `forgot_at` before a run that must not overlap begins: as long as
     /// a run that was forgotten can still be going. 0: one has, or there is no need.
     pub quiet_ms: u64,
+}
+
+/// Ticks that were settled together, after a long outage. Its text form: first and last tick, outcome, reason, owner,
+/// with blanks in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// The first tick.
+    pub first: Tick,
+    /// The last; this one has a record.
+    pub last: Tick,
+    /// How they ended.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: String,
+    /// Who decided it.
+    pub owner: ReplicaId,
+}
+
+impl Range {
+    /// What a record of one of its ticks would say.
+    pub fn record_of(&self, tick: Tick) -> RunRecord {
+        let decided = RunRecord::claimed(tick, &self.owner);
+        RunRecord { state: RunState::Done, outcome: Some(self.outcome), reason: self.reason.clone(), ..decided }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let (first, last) = (Tick::parse(words.next()?)?, Tick::parse(words.next()?)?);
+        let (outcome, reason) = (Outcome::parse(words.next()?)?, words.next()?.to_owned());
+        let owner = ReplicaId::from_record(words.next()?);
+        words.next().is_none().then_some(Self { first, last, outcome, reason, owner })
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, outcome, reason, owner } = self;
+        write!(f, "{first} {last} {outcome} {reason} {owner}")
+    }
 }
 
 /// Where a run stands.
@@ -124,6 +165,8 @@ pub struct RunRecord {
     pub grace_ms: u64,
     /// How long a claim may wait for its begin without a sign of life, milliseconds.
     pub takeover_ms: u64,
+    /// How long after its tick the run is due, milliseconds: the job's jitter.
+    pub delay_ms: i64,
     /// Whether the run occupies its job's slot.
     pub exclusive: bool,
     /// Whether somebody else may start it again when its owner vanished.
@@ -144,6 +187,10 @@ pub struct RunRecord {
     pub outcome: Option<Outcome>,
     /// Why it was missed or skipped.
     pub reason: String,
+    /// The first tick that this record decides, where it decides a range that ends with its own.
+    pub range_first: Option<Tick>,
+    /// How many ticks that are; 0: one.
+    pub range_count: u64,
     /// Exit code of the last attempt.
     pub exit_code: Option<i32>,
     /// Signal that ended the last attempt.
@@ -188,6 +235,7 @@ impl RunRecord {
             lease_ms: 0,
             grace_ms: 0,
             takeover_ms: 0,
+            delay_ms: 0,
             exclusive: false,
             rerun: false,
             trigger: String::new(),
@@ -198,6 +246,8 @@ impl RunRecord {
             ended_at: 0,
             outcome: None,
             reason: String::new(),
+            range_first: None,
+            range_count: 0,
             exit_code: None,
             signal: None,
             duration_ms: 0,
@@ -234,6 +284,12 @@ pub struct HistoryEntry {
     /// Why it was missed or skipped; empty otherwise.
     #[serde(default)]
     pub reason: String,
+    /// Of ticks that were settled together the first one, RFC 3339; empty otherwise.
+    #[serde(default)]
+    pub range_first: String,
+    /// How many these are; 0: one.
+    #[serde(default)]
+    pub range_count: u64,
     /// The owner's own account, when it came after `lost`; empty otherwise.
     #[serde(default)]
     pub late_outcome: String,
@@ -266,6 +322,8 @@ impl HistoryEntry {
             scheduled_for: run.scheduled_for.to_string(),
             outcome: text_of(run.outcome),
             reason: run.reason.clone(),
+            range_first: text_of(run.range_first),
+            range_count: run.range_count,
             late_outcome: text_of(run.late_outcome),
             owner: run.owner.to_string(),
             start: run.start,
@@ -338,6 +396,13 @@ fn tick(text: &str, name: &'static str) -> Result<Option<Tick>, Unreadable> {
     Tick::parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
 }
 
+fn range(text: &str) -> Result<Option<Range>, Unreadable> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Range::parse(text).map(Some).ok_or_else(|| Unreadable { field: "range", found: text.into() })
+}
+
 fn outcome(fields: &(impl Lookup + ?Sized), name: &'static str) -> Result<Option<Outcome>, Unreadable> {
     let text = fields.field(name);
     if text.is_empty() {
@@ -365,6 +430,7 @@ impl JobRecord {
             ("floor", self.floor.to_string()),
             ("decided_through", self.decided_through.to_string()),
             ("last_begun", self.last_begun.to_string()),
+            ("range", text_of(self.range.as_ref())),
             ("slot", text_of(self.slot)),
             ("open", open.join(" ")),
             ("paused", self.paused.clone().unwrap_or_default()),
@@ -401,6 +467,7 @@ impl JobRecord {
             floor: number(fields, "floor")?,
             decided_through: number(fields, "decided_through")?,
             last_begun: number(fields, "last_begun")?,
+            range: range(fields.field("range"))?,
             slot: tick(fields.field("slot"), "slot")?,
             open,
             paused: Some(fields.field("paused").to_owned()).filter(|by| !by.is_empty()),
@@ -434,6 +501,7 @@ impl RunRecord {
             ("lease_ms", self.lease_ms.to_string()),
             ("grace_ms", self.grace_ms.to_string()),
             ("takeover_ms", self.takeover_ms.to_string()),
+            ("delay_ms", self.delay_ms.to_string()),
             ("exclusive", u8::from(self.exclusive).to_string()),
             ("rerun", u8::from(self.rerun).to_string()),
             ("trigger", self.trigger.clone()),
@@ -444,6 +512,8 @@ impl RunRecord {
             ("ended_at", self.ended_at.to_string()),
             ("outcome", text_of(self.outcome)),
             ("reason", self.reason.clone()),
+            ("range_first", text_of(self.range_first)),
+            ("range_count", self.range_count.to_string()),
             ("exit_code", text_of(self.exit_code)),
             ("signal", text_of(self.signal)),
             ("duration_ms", self.duration_ms.to_string()),
@@ -473,6 +543,7 @@ impl RunRecord {
             lease_ms: number(fields, "lease_ms")?,
             grace_ms: number(fields, "grace_ms")?,
             takeover_ms: number(fields, "takeover_ms")?,
+            delay_ms: number(fields, "delay_ms")?,
             exclusive: number::<u8>(fields, "exclusive")? != 0,
             rerun: number::<u8>(fields, "rerun")? != 0,
             trigger: fields.field("trigger").into(),
@@ -483,6 +554,8 @@ impl RunRecord {
             ended_at: number(fields, "ended_at")?,
             outcome: outcome(fields, "outcome")?,
             reason: fields.field("reason").into(),
+            range_first: tick(fields.field("range_first"), "range_first")?,
+            range_count: number(fields, "range_count")?,
             exit_code: optional(fields, "exit_code")?,
             signal: optional(fields, "signal")?,
             duration_ms: number(fields, "duration_ms")?,

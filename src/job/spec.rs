@@ -1,7 +1,9 @@
 //! What one job is, with all defaults filled in.
 
 use super::JobName;
+use super::Tick;
 use crate::schedule::Schedule;
+use crate::schedule::stable_hash;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,13 +21,19 @@ pub struct JobSpec {
     pub command: CommandSpec,
     /// What a tick does while an earlier run of the job is going.
     pub concurrency_policy: ConcurrencyPolicy,
+    /// Which of the late ticks run after an outage.
+    pub catch_up: CatchUp,
+    /// Its ticks are not run for now.
+    pub suspend: bool,
     /// What happens to a run whose replica vanished.
     pub lost_run_policy: LostRunPolicy,
     /// How long a run may take, retries included; `None`: for ever.
     pub timeout: Option<Duration>,
     /// From TERM to KILL.
     pub termination_grace_period: Duration,
-    /// How late a run may still start; `None`: half the distance to the next tick, at least 10 s, at most 1 h.
+    /// Within this time after its tick a run is due, at a moment that job and tick decide; zero: at its tick.
+    pub jitter: Duration,
+    /// How late after that a run may still start; `None`: half the distance to the next tick, at least 10 s, at most 1 h.
     pub starting_deadline: Option<Duration>,
     /// What follows a failed attempt.
     pub retry: RetryPolicy,
@@ -80,6 +88,22 @@ pub enum ConcurrencyPolicy {
     /// It runs beside it.
     Allow,
 }
+
+/// Which of the ticks that nobody could run in time, and that are still inside their starting deadline, run after an
+/// outage. The others are settled as missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CatchUp {
+    /// The newest of them.
+    Latest,
+    /// None.
+    None,
+    /// All, oldest first and one at a time; of more than [`CATCH_UP_MOST`] the newest.
+    All,
+}
+
+/// How many late ticks `catchUp: All` runs. (A cron that wanted to make up for more than a hundred missed starts
+/// has stopped scheduling altogether: Kubernetes' first controller.)
+pub const CATCH_UP_MOST: usize = 100;
 
 /// What happens to a run whose replica vanished in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +175,17 @@ impl JobSpec {
     /// Whether a run that somebody else may start, or that must not overlap, has to stop when its lease is lost.
     pub fn stops_when_lease_is_lost(&self) -> bool {
         self.is_exclusive() || self.lost_run_policy == LostRunPolicy::Rerun
+    }
+
+    /// How long after `tick` its run is due, where `next` is the tick after it (seconds since the epoch). Equal on all
+    /// replicas, whole milliseconds, and never as long as the distance to `next`: runs are due in the order of ticks.
+    pub fn delay(&self, tick: Tick, next: Option<i64>) -> Duration {
+        let distance = next.map_or(i64::MAX, |next| next.saturating_sub(tick.seconds()).saturating_mul(1000));
+        let most = u64::try_from(distance).unwrap_or(0).min(u64::try_from(self.jitter.as_millis()).unwrap_or(u64::MAX));
+        if most == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_millis(stable_hash(&format!("{}@{tick}/jitter", self.name)) % most)
     }
 
     /// How late the run of `tick` may still start, where `next` is the tick after it (seconds since the epoch).

@@ -14,7 +14,7 @@ use super::Tick;
 
 /// How many starts a run with `lostRunPolicy: Rerun` gets at most.
 pub const STARTS_MOST: u32 = 3;
-/// How far a tick may lie ahead of the store's clock before a claim is too early, milliseconds.
+/// How far a run's due instant may lie ahead of the store's clock before a claim is too early, milliseconds.
 pub const EARLY_TOLERANCE_MS: i64 = 250;
 
 /// How far the number of a run leaps when its record is made again: over all signs of life of which the owner has not
@@ -75,6 +75,8 @@ pub struct Claim {
     /// No tick of the schedule lies between this instant (seconds) and the run's own tick: lets `decided_through`
     /// advance.
     pub previous: i64,
+    /// How long after its tick the run is due, milliseconds: the job's jitter.
+    pub delay_ms: i64,
     /// Whether to take it, if it can be had. Without, the question is only who has it.
     pub take: bool,
     /// What was seen unchanged for as long as a takeover has to wait, where this is one.
@@ -114,6 +116,8 @@ pub struct Reassert {
     pub grace_ms: u64,
     /// See [`RunRecord::takeover_ms`].
     pub takeover_ms: u64,
+    /// See [`RunRecord::delay_ms`].
+    pub delay_ms: i64,
     /// See [`RunRecord::exclusive`].
     pub exclusive: bool,
     /// See [`RunRecord::rerun`].
@@ -130,6 +134,16 @@ pub enum Expect {
     /// No record, and a tick that many milliseconds ago by the store's clock.
     Absent {
         /// The starting deadline, milliseconds.
+        after_ms: i64,
+    },
+    /// No record of any tick from the first one to the run's own, all after the last that is known to be decided, and
+    /// the run's own that many milliseconds ago by the store's clock. What is decided, is for all of them.
+    AbsentRange {
+        /// The first tick.
+        first: Tick,
+        /// How many ticks of the schedule there are, for people.
+        count: u64,
+        /// As above, for the last tick.
         after_ms: i64,
     },
     /// A claim of this replica that did not begin.
@@ -190,8 +204,8 @@ pub enum Step {
         /// Its start.
         start: u32,
     },
-    /// Decide a tick without running it. Verdicts: `Settled`, or `Changed` where something else was found than
-    /// expected, or `TooEarly`, or `Unregistered`.
+    /// Decide a tick, or a range of them, without running it. Verdicts: `Settled`, or `Changed` where something else was
+    /// found than expected, or `Occupied`, or `TooEarly`, or `Unregistered`.
     Settle {
         /// The run.
         run: RunKey,
@@ -214,9 +228,9 @@ pub enum Step {
 /// What a settlement writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// Nobody ran it. With [`Expect::Absent`] or [`Expect::Own`].
+    /// Nobody ran it. With [`Expect::Absent`], [`Expect::AbsentRange`] or [`Expect::Own`].
     Missed(MissedReason),
-    /// It is not to run. With [`Expect::Absent`] or [`Expect::Own`].
+    /// It is not to run. With the same.
     Skipped(SkipReason),
     /// Its owner vanished. With [`Expect::Unchanged`] of a begun run. The run stays open.
     Lost,
@@ -334,6 +348,11 @@ pub enum Verdict {
     Settled,
     /// Something else was found than expected; the answer's run record says what.
     Changed,
+    /// A range cannot be settled: this is the earliest tick in it that has a record.
+    Occupied {
+        /// The tick.
+        at: Tick,
+    },
     /// Here it is.
     Read,
 }

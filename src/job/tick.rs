@@ -64,6 +64,13 @@ impl RunKey {
     pub fn new(job: JobName, scheduled_for: Tick) -> Self {
         Self { job, scheduled_for }
     }
+
+    /// Reads what [`fmt::Display`] writes, and nothing that it would write otherwise.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (job, tick) = text.split_once('@')?;
+        let run = Self::new(JobName::new(job).ok()?, Tick::parse(tick)?);
+        (run.to_string() == text).then_some(run)
+    }
 }
 
 /// The run id as users see it: `nightly-sales@2026-03-01T02:00:00Z`.
@@ -91,6 +98,15 @@ mod tests {
         assert_eq!(fencing_token(tick, 1), (1_772_330_400 << 20) | 1);
         assert!(fencing_token(tick, 2) > fencing_token(tick, 1));
         assert!(fencing_token(Tick::from_seconds(1_772_330_401), 1) > fencing_token(tick, 3));
+    }
+
+    #[test]
+    fn a_run_id_is_read_back_and_no_other_text_is_one() {
+        let run = RunKey::new(JobName::new("a").unwrap(), Tick::from_seconds(1_772_330_400));
+        assert_eq!(RunKey::parse(&run.to_string()), Some(run));
+        for other in ["a", "A@2026-03-01T02:00:00Z", "a@2026-03-01T02:00:00.123Z", "a@2026-03-01T03:00:00+01:00", "@"] {
+            assert_eq!(RunKey::parse(other), None, "{other}");
+        }
     }
 
     #[test]

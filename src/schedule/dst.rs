@@ -17,6 +17,26 @@ pub(super) const HORIZON: i64 = 7_258_118_400;
 /// Longer than any distance between two offsets from UTC: a clock that was set back further ago is past that again.
 const SHIFT_MAX: i64 = 2 * 86_400;
 
+impl Gap {
+    /// The word in `jobs.yaml`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RunAfter => "RunAfter",
+            Self::Skip => "Skip",
+        }
+    }
+}
+
+impl Fold {
+    /// The word in `jobs.yaml`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "First",
+            Self::Both => "Both",
+        }
+    }
+}
+
 /// What a fixed-time job does where its zone's clocks are set. The default is Vixie cron's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct DstRule {
@@ -95,18 +115,4 @@ fn latest_shown(zone: &Zone, instant: i64) -> i64 {
         latest = latest.max(start - 1 + stretch.offset);
     }
     latest
-}
-
-/// What an operator should know about a tick of a fixed-time job near a shift; `None` for an ordinary one.
-pub(super) fn note(zone: &Zone, calendar: &Calendar, tick: i64) -> Option<&'static str> {
-    let stretch = zone.stretch_at(tick);
-    if stretch.start == Some(tick) && calendar.next(tick + stretch.offset - 1) != Some(tick + stretch.offset) {
-        return Some("the clocks skip its time on this day: it runs right after the gap");
-    }
-    let end = stretch.end.filter(|end| tick + stretch.offset >= end + zone.stretch_at(*end).offset);
-    if end.is_some() {
-        return Some("the clocks show this time twice: this is the first");
-    }
-    let start = stretch.start.filter(|start| tick + stretch.offset < start + zone.stretch_at(start - 1).offset);
-    start.map(|_| "the clocks show this time twice: this is the second")
 }

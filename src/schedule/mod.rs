@@ -10,11 +10,14 @@ mod days;
 mod dst;
 mod error;
 mod every;
+mod explain;
 mod field;
 mod field_advice;
 mod hash;
 mod mark;
 mod parse;
+mod shifts;
+mod summary;
 mod zone;
 mod zone_data;
 mod zone_error;
@@ -26,7 +29,13 @@ pub use dst::DstRule;
 pub use dst::Fold;
 pub use dst::Gap;
 pub use error::ScheduleError;
+pub use explain::ExplainedField;
+pub use explain::Explanation;
+pub use explain::explain;
 pub use hash::stable_hash;
+pub use shifts::Action;
+pub use shifts::Effect;
+pub use shifts::Shift;
 pub use zone::Zone;
 pub use zone_data::zone_data_version;
 pub use zone_error::ZoneError;
@@ -41,7 +50,10 @@ use std::sync::Arc;
 /// At most so many occurrences are computed at once.
 const OCCURRENCES_MAX: usize = 10_000;
 
-/// When a job is due: an expression in a zone. Cheap to clone.
+/// Between the expressions of a job that has several. No expression contains it.
+const SEPARATOR: &str = "; ";
+
+/// When a job is due: one or more expressions in a zone. Cheap to clone.
 ///
 /// Years before 1900 and from 2200 on have no ticks.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,8 +63,16 @@ pub struct Schedule(Arc<Inner>);
 struct Inner {
     text: String,
     zone: Zone,
-    plan: Plan,
+    /// In the order they were written; never empty.
+    parts: Vec<Part>,
     dst: DstRule,
+}
+
+/// One expression.
+#[derive(Clone, PartialEq, Eq)]
+struct Part {
+    text: String,
+    plan: Plan,
 }
 
 /// How ticks are found. A further way to name them is a further variant.
@@ -74,7 +94,19 @@ impl Schedule {
             Expression::Fields(fields) => Plan::Calendar(Box::new(Calendar::new(fields))),
         };
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace()).to_owned();
-        Ok(Self(Arc::new(Inner { text, zone: zone.clone(), plan, dst: DstRule::default() })))
+        let parts = vec![Part { text: text.clone(), plan }];
+        Ok(Self(Arc::new(Inner { text, zone: zone.clone(), parts, dst: DstRule::default() })))
+    }
+
+    /// A schedule that is due whenever this one or another of the same zone is; an instant that several name is one
+    /// tick.
+    #[must_use]
+    pub fn or(self, other: &Self) -> Self {
+        debug_assert_eq!(self.0.zone, other.0.zone, "all expressions of a job mean the same wall clock");
+        let mut inner = Arc::unwrap_or_clone(self.0);
+        inner.parts.extend_from_slice(&other.0.parts);
+        inner.text = inner.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(SEPARATOR);
+        Self(Arc::new(inner))
     }
 
     /// The same schedule with another rule for the days on which clocks are set.
@@ -89,13 +121,7 @@ impl Schedule {
     pub fn after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let inner = &*self.0;
         let from = instant.timestamp(); // rounded down, so the next whole second is later than `instant`
-        let found = match &inner.plan {
-            Plan::Every(seconds) => (from.div_euclid(*seconds) + 1).checked_mul(*seconds)?,
-            Plan::Calendar(calendar) if calendar.fields().elapsed => {
-                dst::after(&inner.zone, dst::ELAPSED, calendar, from)?
-            }
-            Plan::Calendar(calendar) => dst::after(&inner.zone, inner.dst, calendar, from)?,
-        };
+        let found = inner.parts.iter().filter_map(|part| part.plan.after(inner, from)).min()?;
         DateTime::from_timestamp(found, 0)
     }
 
@@ -104,9 +130,27 @@ impl Schedule {
         std::iter::successors(self.after(from), |tick| self.after(*tick)).take(count.min(OCCURRENCES_MAX)).collect()
     }
 
-    /// The expression as written, without the blanks around it.
+    /// The expression as written, without the blanks around it; several are joined by `"; "`.
     pub fn text(&self) -> &str {
         &self.0.text
+    }
+
+    /// All that decides its ticks, besides the zone and the job's name, as one text for records: two schedules that
+    /// differ in it differ.
+    pub fn record(&self) -> String {
+        let DstRule { gap, fold } = self.0.dst;
+        if self.0.dst == DstRule::default() {
+            return self.0.text.clone();
+        }
+        format!("{}{SEPARATOR}dst {}/{}", self.0.text, gap.as_str(), fold.as_str())
+    }
+
+    /// Each expression as a schedule of its own.
+    pub fn parts(&self) -> impl Iterator<Item = Self> + '_ {
+        let Inner { zone, dst, .. } = &*self.0;
+        let alone =
+            |part: &Part| Inner { text: part.text.clone(), zone: zone.clone(), parts: vec![part.clone()], dst: *dst };
+        self.0.parts.iter().map(move |part| Self(Arc::new(alone(part))))
     }
 
     /// The zone whose wall clock it means.
@@ -114,18 +158,28 @@ impl Schedule {
         &self.0.zone
     }
 
-    /// Both day fields restrict the days, so that a day matches if *either* does. Few people expect it: warn.
-    pub fn either_day_field_matches(&self) -> bool {
-        matches!(&self.0.plan, Plan::Calendar(calendar) if calendar.fields().days.either_matches())
+    /// What it does on the days on which clocks are set.
+    pub fn dst(&self) -> DstRule {
+        self.0.dst
     }
 
-    /// What an operator should know about this tick because the zone's clocks are set near it; `None` for most.
-    pub fn note(&self, tick: DateTime<Utc>) -> Option<&'static str> {
-        match &self.0.plan {
-            Plan::Calendar(calendar) if !calendar.fields().elapsed => {
-                dst::note(&self.0.zone, calendar, tick.timestamp())
+    /// Both day fields of an expression restrict the days, so that a day matches if *either* does. Few people expect
+    /// it: warn.
+    pub fn either_day_field_matches(&self) -> bool {
+        let either = |part: &Part| matches!(&part.plan, Plan::Calendar(found) if found.fields().days.either_matches());
+        self.0.parts.iter().any(either)
+    }
+}
+
+impl Plan {
+    /// The first instant strictly later than `from`, both in seconds since the epoch.
+    fn after(&self, schedule: &Inner, from: i64) -> Option<i64> {
+        match self {
+            Self::Every(seconds) => (from.div_euclid(*seconds) + 1).checked_mul(*seconds),
+            Self::Calendar(calendar) if calendar.fields().elapsed => {
+                dst::after(&schedule.zone, dst::ELAPSED, calendar, from)
             }
-            _ => None,
+            Self::Calendar(calendar) => dst::after(&schedule.zone, schedule.dst, calendar, from),
         }
     }
 }

@@ -83,6 +83,12 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
     Ok(Expression::Fields(fields))
 }
 
+/// The fields that a name such as `@daily` stands for.
+pub(super) fn meaning_of_name(text: &str) -> Option<&'static str> {
+    let lower = text.to_ascii_lowercase();
+    MACROS.iter().find(|(known, _)| *known == lower).map(|(_, meaning)| *meaning)
+}
+
 /// Without the blanks around it, and only what a keyboard in ASCII can type.
 fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
     if text.len() > BYTES_MAX {

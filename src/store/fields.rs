@@ -1,7 +1,7 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 23] = [
+pub const JOB_FIELDS: [&str; 24] = [
     "format",
     "revision",
     "schedule",
@@ -12,6 +12,7 @@ pub const JOB_FIELDS: [&str; 23] = [
     "floor",
     "decided_through",
     "last_begun",
+    "range",
     "slot",
     "open",
     "paused",
@@ -28,7 +29,7 @@ pub const JOB_FIELDS: [&str; 23] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 27] = [
+pub const RUN_FIELDS: [&str; 30] = [
     "format",
     "scheduled_for",
     "state",
@@ -39,6 +40,7 @@ pub const RUN_FIELDS: [&str; 27] = [
     "lease_ms",
     "grace_ms",
     "takeover_ms",
+    "delay_ms",
     "exclusive",
     "rerun",
     "trigger",
@@ -49,6 +51,8 @@ pub const RUN_FIELDS: [&str; 27] = [
     "ended_at",
     "outcome",
     "reason",
+    "range_first",
+    "range_count",
     "exit_code",
     "signal",
     "duration_ms",

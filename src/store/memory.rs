@@ -13,10 +13,14 @@ use super::transition::History;
 use super::transition::Picture;
 use crate::clock::Clock;
 use crate::job::Answer;
+use crate::job::Expect;
+use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::Outcome;
+use crate::job::Presence;
+use crate::job::ReplicaId;
 use crate::job::RunRecord;
 use crate::job::Step;
 use crate::job::Tick;
@@ -33,6 +37,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     jobs: BTreeMap<JobName, JobRecords>,
+    members: BTreeMap<ReplicaId, Presence>,
     /// What the store says that it is.
     pub identity: Identity,
 }
@@ -77,6 +82,34 @@ impl Records {
         self.jobs.get(job).into_iter().flat_map(|records| &records.history)
     }
 
+    /// See [`Store::meet`], at the store's time `now` (milliseconds since the epoch).
+    pub fn meet(&mut self, mine: Option<&Presence>, gone: &[Presence], now: i64) -> Gathering {
+        for member in gone {
+            if self.members.get(&member.name).is_some_and(|found| found.number == member.number) {
+                self.members.remove(&member.name);
+            }
+        }
+        if let Some(mine) = mine {
+            self.members.insert(mine.name.clone(), Presence { written_at: now, ..mine.clone() });
+        }
+        Gathering { at: now, members: self.members.values().cloned().collect() }
+    }
+
+    /// See [`Store::leave`].
+    pub fn leave(&mut self, who: &ReplicaId) {
+        self.members.remove(who);
+    }
+
+    /// Loses records, as a store that evicts does: those of jobs (no tick) and of runs that are named.
+    pub fn forget(&mut self, mut is_lost: impl FnMut(&JobName, Option<Tick>) -> bool) {
+        for (name, records) in &mut self.jobs {
+            records.runs.retain(|tick, _| !is_lost(name, Some(*tick)));
+            if is_lost(name, None) {
+                records.job = None;
+            }
+        }
+    }
+
     fn retire(&mut self, before: i64) -> Vec<JobName> {
         let idle = |record: &JobRecord| record.registered_at < before && record.open.is_empty();
         let names: Vec<JobName> =
@@ -97,7 +130,17 @@ impl JobRecords {
             run: step.run().and_then(|run| self.runs.get(&run.scheduled_for).cloned()),
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
+            lowest: self.lowest(step),
             store: Identity::default(),
+        }
+    }
+
+    fn lowest(&self, step: &Step) -> Option<Tick> {
+        match step {
+            Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
+                self.runs.range(*first..=run.scheduled_for).next().map(|(tick, _)| *tick)
+            }
+            _ => None,
         }
     }
 
@@ -220,5 +263,14 @@ impl Store for MemoryStore {
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
         Ok(self.with(|records, now| records.retire(now.saturating_sub(millis))))
+    }
+
+    async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
+        Ok(self.with(|records, now| records.meet(mine, gone, now)))
+    }
+
+    async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
+        self.with(|records, _| records.leave(who));
+        Ok(())
     }
 }

@@ -24,9 +24,12 @@ pub use open::OpenError;
 pub use open::open;
 
 use crate::job::Answer;
+use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
+use crate::job::Presence;
+use crate::job::ReplicaId;
 use crate::job::Step;
 use async_trait::async_trait;
 use chrono::DateTime;
@@ -158,4 +161,11 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Removes jobs, with all their records, that no replica registered for so long and that have no open run.
     /// Returns their names.
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error>;
+
+    /// Writes one's own presence, where one has any, removes those of members that are `gone` (each only if it still
+    /// has the number that it had when it was seen), and reads all. One round trip.
+    async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error>;
+
+    /// Removes the presence of a member that ends.
+    async fn leave(&self, who: &ReplicaId) -> Result<(), Error>;
 }

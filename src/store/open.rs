@@ -18,10 +18,16 @@ pub enum OpenError {
     /// The part before the colon names no driver.
     #[error("store {found:?} does not exist: write {EXISTING}{hint}")]
     Unknown {
-        /// What stood before the colon, or a shortened form of the whole where there was none.
+        /// What stood before the colon.
         found: String,
         /// What may have been meant; empty where nothing comes to mind.
         hint: String,
+    },
+    /// There is no scheme.
+    #[error("the store has no scheme: write {EXISTING}{hint}")]
+    NoScheme {
+        /// What may have been meant; empty where nothing comes to mind.
+        hint: &'static str,
     },
     /// The rest does not fit the driver.
     #[error("store `{scheme}`: {detail}")]
@@ -48,11 +54,14 @@ pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<A
         Some(("sqlite", path)) => Ok(Arc::new(SqliteStore::open(path, namespace).map_err(unfit("sqlite:"))?)),
         Some(("memory", "" | "//")) => Ok(Arc::new(MemoryStore::new(clock))),
         Some(("memory", _)) => Err(unfit("memory:")("nothing follows the colon".into())),
+        Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Err(OpenError::NoScheme { hint: " (for a host and a port write redis://host:6379)" })
+        }
         Some((scheme, _)) if is_word(scheme) => {
             Err(OpenError::Unknown { found: format!("{scheme}:"), hint: hint(scheme) })
         }
         // Without a scheme it can be anything, also a password: nothing of it is repeated.
-        _ => Err(OpenError::Unknown { found: "without a scheme".into(), hint: String::new() }),
+        _ => Err(OpenError::NoScheme { hint: hint_without_scheme(url) }),
     }
 }
 
@@ -60,6 +69,19 @@ fn is_word(scheme: &str) -> bool {
     scheme.len() <= 20
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
         && !scheme.contains(['@', '/', '.', ' '])
+}
+
+fn hint_without_scheme(text: &str) -> &'static str {
+    let is_file = text.contains('/') || [".db", ".sqlite", ".sqlite3"].iter().any(|end| text.ends_with(end));
+    match text {
+        "" => " (it is empty)",
+        "redis" | "valkey" => " (write redis://host:6379)",
+        "sqlite" => " (write sqlite:onecron.db)",
+        "memory" => " (write `memory:`)",
+        _ if text.contains('@') => "",
+        _ if is_file => " (a file is written sqlite:onecron.db or sqlite:/var/lib/onecron/onecron.db)",
+        _ => "",
+    }
 }
 
 fn hint(scheme: &str) -> String {
@@ -134,6 +156,9 @@ mod tests {
             "redis://:s3cret@cache?timeout=1",
             "redis://:s3#cret@cache",
             "redis://",
+            "redis://cache:s3cret",
+            "redis://:s3/cret@cache",
+            "redis://u:s3cret:6379",
             "rediss://:s3cret@cache",
             "resid://:s3cret@cache",
             "postgres://u:s3cret@db/x",
@@ -149,7 +174,7 @@ mod tests {
             let error = opened(url).expect_err(url);
             let text = format!("{error} {error:?}");
             assert!(!text.contains("cret"), "{url}: {text}");
-            if matches!(error, OpenError::Unknown { .. }) {
+            if !matches!(error, OpenError::Unfit { .. }) {
                 assert!(text.contains("redis://") && text.contains("sqlite:") && text.contains("memory:"), "{text}");
             }
         }
@@ -163,6 +188,12 @@ mod tests {
             ("sqlit:x", "did you mean `sqlite:path`?"),
             ("mem:", "did you mean `memory:`?"),
             ("valkey://cache", "write redis://"),
+            ("localhost:6379", "write redis://host:6379"),
+            ("redis", "write redis://host:6379"),
+            ("sqlite", "write sqlite:onecron.db"),
+            ("/var/lib/onecron.db", "a file is written sqlite:"),
+            ("onecron.db", "a file is written sqlite:"),
+            ("redis://cache/db", "the number of a database"),
         ] {
             assert!(opened(url).unwrap_err().to_string().contains(hint), "{url}");
         }

@@ -29,7 +29,7 @@ use crate::job::HistoryEntry;
 use crate::job::JobRecord;
 use crate::job::MissedReason;
 use crate::job::Outcome;
-use crate::job::Reassert;
+use crate::job::Range;
 use crate::job::Registration;
 use crate::job::ReplicaId;
 use crate::job::RunRecord;
@@ -54,6 +54,8 @@ pub struct Picture {
     pub open: Vec<RunRecord>,
     /// The ticks of the oldest final records, oldest first, [`DROPPED_MOST`] at most.
     pub oldest: Vec<Tick>,
+    /// Where the step settles a range: the earliest tick in it that has a record.
+    pub lowest: Option<Tick>,
     /// The store itself.
     pub store: Identity,
 }
@@ -96,7 +98,7 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
         Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, request), now, &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
-        Step::Reassert(word) => reassert(picture, word, now, &mut changes),
+        Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
         Step::Complete { owner, start, ending, .. } => complete(picture, (owner, *start), (ending, now), &mut changes),
         Step::Abandon { owner, start, .. } => abandon(picture, (owner, *start), &mut changes),
         Step::Settle { .. } => settle(picture, step, now, &mut changes),
@@ -133,6 +135,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         // A replica that knew the job knows what the store has to settle.
         decided_through: registration.knew.map_or(i64::MAX, |knew| knew.decided_through).min(since.div_euclid(1000)),
         last_begun: 0,
+        range: None,
         slot: None,
         open: Vec::new(),
         paused: None,
@@ -164,11 +167,16 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     let Some(job) = &mut picture.job else { return Verdict::Unregistered };
     let tick = claim.run.scheduled_for;
     let Some(run) = &mut picture.run else {
-        if tick.millis() > now + EARLY_TOLERANCE_MS {
-            return Verdict::TooEarly { by_ms: tick.millis() - now - EARLY_TOLERANCE_MS };
+        let early_ms = tick.millis() + claim.delay_ms - now - EARLY_TOLERANCE_MS;
+        if early_ms > 0 {
+            return Verdict::TooEarly { by_ms: early_ms };
         }
         if guard::is_forgotten(job, tick) {
             return Verdict::Forgot;
+        }
+        if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
+            picture.run = Some(range.record_of(tick)); // to be told, not to be saved
+            return Verdict::Done;
         }
         if tick.seconds() <= job.floor.max(job.decided_through) {
             return Verdict::TooOld;
@@ -228,6 +236,7 @@ fn new_run(claim: &Claim, now: i64) -> RunRecord {
         lease_ms: claim.lease_ms,
         grace_ms: claim.grace_ms,
         takeover_ms: claim.takeover_ms,
+        delay_ms: claim.delay_ms,
         exclusive: claim.exclusive,
         rerun: claim.rerun,
         trigger: claim.trigger.clone(),
@@ -273,10 +282,9 @@ fn begin(
             return Verdict::Quiet;
         }
         if let Some(occupant) = job.slot.filter(|occupant| *occupant != run.scheduled_for) {
-            let renewed = picture
-                .open
-                .iter()
-                .any(|other| other.scheduled_for == occupant && other.renewed_at >= run.scheduled_for.millis());
+            let due_at = run.scheduled_for.millis() + run.delay_ms;
+            let renewed =
+                picture.open.iter().any(|other| other.scheduled_for == occupant && other.renewed_at >= due_at);
             return Verdict::Busy { occupant, renewed };
         }
         job.slot = Some(run.scheduled_for);
@@ -309,17 +317,6 @@ fn renew(picture: &mut Picture, (owner, start): (&ReplicaId, u32), now: i64, cha
         }
         _ => Verdict::Fenced,
     }
-}
-
-fn reassert(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Changes) -> Verdict {
-    if guard::reassert(picture, word, now, changes) {
-        return Verdict::Renewed;
-    }
-    let verdict = renew(picture, (&word.owner, word.start), now, changes);
-    if let (Verdict::Renewed, Some(job), Some(run)) = (verdict, &picture.job, &mut picture.run) {
-        run.asserted = job.forgot_at;
-    }
-    verdict
 }
 
 fn complete(
@@ -417,6 +414,26 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             picture.run = Some(RunRecord::claimed(tick, owner));
             advance(job, *previous, tick);
         }
+        Expect::AbsentRange { first, count, after_ms } => {
+            let tick = key.scheduled_for;
+            if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
+                return Verdict::Settled; // sent again
+            }
+            let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            let unfit = matches!(decision, Decision::Lost | Decision::Drained);
+            if !follows || unfit || guard::says_too_much(job, (*first, None), *decision) {
+                return Verdict::Changed;
+            }
+            if let Some(at) = picture.lowest {
+                return Verdict::Occupied { at };
+            }
+            if now < tick.millis() + after_ms {
+                return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
+            }
+            let decided = RunRecord::claimed(tick, owner);
+            picture.run = Some(RunRecord { range_first: Some(*first), range_count: *count, ..decided });
+            advance(job, *previous, tick);
+        }
         Expect::Own(own) => {
             if picture.run.as_ref().is_some_and(|run| is_settled(run, own, *decision)) {
                 return Verdict::Settled; // sent again
@@ -436,7 +453,8 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
         }
     }
     let Some(run) = &mut picture.run else { return Verdict::Changed };
-    if guard::says_too_much(job, (run.scheduled_for, Some(run)), *decision) {
+    let is_new = matches!(expect, Expect::Absent { .. } | Expect::AbsentRange { .. });
+    if !is_new && guard::says_too_much(job, (run.scheduled_for, Some(run)), *decision) {
         return Verdict::Changed;
     }
     if !decide(job, run, (*decision, now), changes) {
@@ -446,6 +464,10 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
         || (matches!(decision, Decision::Missed(_)) && matches!(expect, Expect::Unchanged(_)))
     {
         run.lost_by = owner.to_string();
+    }
+    if let (Some(first), Some(outcome)) = (run.range_first, run.outcome) {
+        let (last, reason, owner) = (run.scheduled_for, run.reason.clone(), run.owner.clone());
+        job.range = Some(Range { first, last, outcome, reason, owner });
     }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled

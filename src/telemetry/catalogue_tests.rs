@@ -110,6 +110,7 @@ fn raise_events_of_runs() {
         run_skipped(run, RunSkipped { reason, holder, holder_run, age });
     }
     run_missed(run, MissedReason::NoReplica, second);
+    runs_missed(&run.run.job, (Tick::from_seconds(1), Tick::from_seconds(60)), 9, MissedReason::NoReplica);
     run_started(run, second, 4);
     run_output(run, RunOutput { stream: "stdout", line: "hello", truncated: false });
     run_output_dropped(run, 3);

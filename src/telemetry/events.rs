@@ -250,14 +250,8 @@ pub fn job_forgotten(job: &JobName, since: DateTime<Utc>) {
 
 /// The store lost what it had acknowledged, or may have.
 pub fn store_forgot(jobs: usize, since: DateTime<Utc>) {
-    event!(
-        ERROR,
-        "store_forgot",
-        "the store restarted, was replaced or lost records: ticks up to `since` that it may have forgotten are not run; \
-         make it durable (see docs/stores.md)",
-        jobs,
-        since = instant(since)
-    );
+    let since = instant(since);
+    event!(ERROR, "store_forgot", "the store may have lost records: ticks up to `since` are not run", jobs, since);
 }
 
 /// No replica has registered the job for a month: its records were removed from the store.
@@ -410,6 +404,20 @@ pub fn run_deferred(run: &RunFields, error: &str) {
 pub fn run_missed(run: &RunFields, reason: MissedReason, late: Duration) {
     let late_seconds = seconds(late);
     run_event!(WARN, "run_missed", run, "nobody started this run in time", reason = reason.as_str(), late_seconds);
+}
+
+/// Nobody started any of many runs that follow one another, in a long outage. Said once per fleet.
+pub fn runs_missed(job: &JobName, (first, through): (Tick, Tick), count: u64, reason: MissedReason) {
+    event!(
+        WARN,
+        "runs_missed",
+        "nobody started these runs in time",
+        job = job.as_str(),
+        first = first.to_string(),
+        through = through.to_string(),
+        count,
+        reason = reason.as_str()
+    );
 }
 
 /// The process of an attempt is there.

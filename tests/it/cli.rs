@@ -20,7 +20,7 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
 fn help_shows_what_there_is_and_hides_the_guardian() {
     let (code, help, errors) = ended(&["--help"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    for command in ["run", "validate", "next", "demo"] {
+    for command in ["run", "validate", "next", "explain", "demo"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
     assert!(!help.contains("guardian"));
@@ -54,6 +54,12 @@ fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
         (&["run", "--log-level", "trace"], "error, warn, info or debug"),
         (&["run", "--log-format", "xml"], "json or text"),
         (&["demo", "--for", "soon"], "30s"),
+        (&["next", "--schedule", "@daily", "report"], "--schedule"),
+        (&["next", "--schedule", "@daily", "--jobs", "jobs.yaml"], "--schedule and --jobs cannot be used together"),
+        (&["next", "--timezone", "UTC"], "--schedule"),
+        (&["next", "--job", "report"], "--schedule"),
+        (&["next", "--schedule", "@daily", "--transitions", "-n", "3"], "--transitions"),
+        (&["explain"], "EXPR"),
     ] {
         let (code, output, errors) = ended(args);
         assert_eq!((code, output.as_str()), (Some(2), ""), "{args:?}");
@@ -84,6 +90,8 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
     let table = Table::new(GOOD);
     for (flag, value, found) in [
         ("--store", "rabbit://cache", "redis://"),
+        ("--store", "redis://cache:port", "the port after the host"),
+        ("--store", "cache:6379", "write redis://host:6379"),
         ("--namespace", "Batch_Jobs", "--namespace batch-jobs"),
         ("--store-file", "/no/such/file", "/no/such/file"),
     ] {
@@ -92,6 +100,40 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
         assert_eq!((code, output.as_str()), (Some(78), ""), "{flag}: {errors}");
         assert!(errors.starts_with("error: ") && errors.contains(found), "{flag}: {errors}");
     }
+}
+
+#[test]
+fn a_variable_that_is_empty_is_not_set() {
+    let table = Table::new(GOOD);
+    let launch = Launch::new(&["run", "--jobs", &table.path()]).folder(table.folder.path());
+    let names = ["STORE", "STORE_FILE", "NAMESPACE", "INSTANCE", "DRAIN_TIMEOUT", "LOG_LEVEL", "LOG_FORMAT"];
+    let launch = names.iter().fold(launch, |launch, name| launch.env(&format!("ONECRON_{name}"), ""));
+    let daemon = launch.start();
+    let started = daemon.wait_for_event("daemon_started");
+    assert_eq!((&started["store"], &started["namespace"]), (&"sqlite:onecron.db".into(), &"default".into()));
+    daemon.wait_for_event("daemon_ready");
+    assert_eq!(daemon.events("setting_warning").len(), 0);
+    let (code, _, errors) = told(&Launch::new(&["validate"]).env("ONECRON_JOBS", "").output());
+    assert_eq!(code, Some(78));
+    assert!(errors.starts_with("/etc/onecron/jobs.yaml: "), "{errors}");
+}
+
+#[test]
+fn a_variable_that_nobody_reads_is_warned_of() {
+    let table = Table::new(GOOD);
+    let launch = table.launch("memory:").env("ONECRON_DRAIN_TIMOUT", "1h").env("ONECRON_SERVICE_HOST", "10.0.0.1");
+    let daemon = launch.env("ONECRON_RUN_ID", "of the job that starts this daemon").start();
+    daemon.wait_for_event("daemon_ready");
+    let warnings = daemon.events("setting_warning");
+    let found: Vec<_> = warnings.iter().map(|line| (line["setting"].clone(), line["detail"].clone())).collect();
+    let detail = "no setting is read from this variable: did you mean ONECRON_DRAIN_TIMEOUT?";
+    assert_eq!(found, [("ONECRON_DRAIN_TIMOUT".into(), detail.into())]);
+}
+
+#[test]
+fn a_variable_for_the_table_does_not_conflict_with_a_schedule() {
+    let launch = Launch::new(&["next", "--schedule", "@daily", "-n", "1"]).env("ONECRON_JOBS", "/no/such/file");
+    assert_eq!(told(&launch.output()).0, Some(0));
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod crash;
 mod outage;
 mod race;
 mod skew;
+mod tables;
 
 use crate::processes;
 use crate::support::bench::Kind;

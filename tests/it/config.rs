@@ -4,6 +4,8 @@
 
 use chrono::DateTime;
 use chrono::Utc;
+use onecron::cli::explain;
+use onecron::cli::explain::ExplainArgs;
 use onecron::cli::next;
 use onecron::cli::next::NextArgs;
 use onecron::cli::validate;
@@ -26,7 +28,7 @@ fn fixtures(kind: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tables").join(kind)
 }
 
-fn example() -> PathBuf {
+pub fn example() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("jobs.example.yaml")
 }
 
@@ -43,7 +45,7 @@ fn tables(kind: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 fn load(text: &str) -> Result<Loaded, Vec<Problem>> {
-    config::load(&[Source::new("jobs.yaml", text.as_bytes().to_vec())])
+    config::load(&[Source::new("jobs.yaml", text.as_bytes().to_vec())], now())
 }
 
 /// `code line:column` of everything found.
@@ -56,6 +58,11 @@ fn at(text: &str) -> DateTime<Utc> {
     text.parse().unwrap()
 }
 
+/// When everything here happens.
+pub fn now() -> DateTime<Utc> {
+    at("2026-03-01T00:00:00Z")
+}
+
 #[test]
 fn each_broken_table_gets_exactly_its_report() {
     let bless = std::env::var_os("BLESS").is_some();
@@ -64,7 +71,7 @@ fn each_broken_table_gets_exactly_its_report() {
     let mut wrong = String::new();
     for (name, content) in all {
         let file = fixtures("bad").join(&name).with_extension("txt");
-        let report = match config::load(&[Source::new(name.clone(), content)]) {
+        let report = match config::load(&[Source::new(name.clone(), content)], now()) {
             Ok(loaded) => config::render(&loaded.warnings),
             Err(problems) => config::render(&problems),
         };
@@ -85,7 +92,7 @@ fn each_broken_table_gets_exactly_its_report() {
 #[test]
 fn good_tables_have_nothing_to_report() {
     for (name, content) in tables("good") {
-        match config::load(&[Source::new(name.clone(), content)]) {
+        match config::load(&[Source::new(name.clone(), content)], now()) {
             Ok(loaded) => assert_eq!(config::render(&loaded.warnings), "", "{name}"),
             Err(problems) => panic!("{name}:\n{}", config::render(&problems)),
         }
@@ -94,7 +101,7 @@ fn good_tables_have_nothing_to_report() {
 
 #[test]
 fn the_example_is_good_and_shows_every_field() {
-    let loaded = config::load(&config::read(&[example()])).unwrap();
+    let loaded = config::load(&config::read(&[example()]), now()).unwrap();
     assert_eq!(config::render(&loaded.warnings), "");
     let text = fs::read_to_string(example()).unwrap();
     let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/jobs.md")).unwrap();
@@ -119,6 +126,12 @@ fn the_example_is_good_and_shows_every_field() {
         "concurrencyPolicy",
         "startingDeadline",
         "lostRunPolicy",
+        "catchUp",
+        "suspend",
+        "dst",
+        "gap",
+        "fold",
+        "jitter",
         "retry",
         "limit",
         "backoff",
@@ -140,7 +153,7 @@ fn the_example_is_good_and_shows_every_field() {
 fn the_guide_lists_every_code_that_is_reported() {
     let guide = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/jobs.md")).unwrap();
     for (name, content) in tables("bad") {
-        let problems = config::load(&[Source::new(name, content)]).map_or_else(|p| p, |loaded| loaded.warnings);
+        let problems = config::load(&[Source::new(name, content)], now()).map_or_else(|p| p, |loaded| loaded.warnings);
         for problem in problems {
             assert!(guide.contains(&format!("| {} |", problem.code)), "docs/jobs.md lacks {}", problem.code);
         }
@@ -246,13 +259,13 @@ fn a_folder_is_one_table_and_its_files_are_read_by_name() {
     write("a.yaml", "scheduler: {timeZone: Asia/Tokyo}\njobs: [{name: one, schedule: '@daily', command: x}]");
     write("notes.txt", "not a table");
     write(".hidden.yaml", "not: a table");
-    let table = config::load(&config::read(&[folder.path().to_owned()])).unwrap().table;
+    let table = config::load(&config::read(&[folder.path().to_owned()]), now()).unwrap().table;
     let names: Vec<_> = table.jobs.iter().map(|job| job.name.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
     assert_eq!(table.jobs[1].schedule.zone().name(), "Asia/Tokyo", "the zone of the fleet holds in all files");
 
     write("c.yaml", "scheduler: {}\njobs: [{name: one, schedule: '@daily', command: x}]");
-    let problems = config::load(&config::read(&[folder.path().to_owned()])).unwrap_err();
+    let problems = config::load(&config::read(&[folder.path().to_owned()]), now()).unwrap_err();
     let text = config::render(&problems);
     assert!(text.contains("c.yaml:1:1: error[E102]: scheduler:"), "{text}");
     assert!(
@@ -268,7 +281,7 @@ fn files_that_cannot_be_read_are_reported_beside_the_others() {
     fs::write(folder.path().join("large.yaml"), vec![b'#'; config::BYTES_MOST + 1]).unwrap();
     fs::write(folder.path().join("latin1.yaml"), b"jobs: []\n# \xe9\n").unwrap();
     let paths = [folder.path().join("absent.yaml"), folder.path().to_owned()];
-    let problems = config::load(&config::read(&paths)).unwrap_err();
+    let problems = config::load(&config::read(&paths), now()).unwrap_err();
     let messages: Vec<_> = problems.iter().map(|p| (p.code, p.line, p.message.as_str())).collect();
     assert_eq!(
         messages,
@@ -278,10 +291,18 @@ fn files_that_cannot_be_read_are_reported_beside_the_others() {
             ("E103", 0, "the file is not UTF-8: see line 2"),
         ]
     );
+    let hint = problems[0].hint.as_deref().unwrap();
+    assert!(hint.ends_with(" has `large.yaml`, `latin1.yaml`"), "{hint}");
     let empty = tempfile::tempdir().unwrap();
-    let problems = config::load(&config::read(&[empty.path().to_owned()])).unwrap_err();
-    assert!(problems[0].message.ends_with("the folder has no file that ends in `.yaml`"));
-    assert_eq!(config::load(&[]).unwrap_err()[0].code, "E103");
+    let of_empty = || config::load(&config::read(&[empty.path().to_owned()]), now()).unwrap_err().remove(0);
+    assert!(of_empty().message.ends_with("the folder has no file that ends in `.yaml`"));
+    assert_eq!(of_empty().hint.unwrap(), "put a table into it as `jobs.yaml`, or name the file itself");
+    fs::write(empty.path().join("jobs.yml"), "jobs: []").unwrap();
+    let hint = "only `.yaml` is read of a folder: rename `jobs.yml`, or name that file";
+    assert_eq!(of_empty().hint.unwrap(), hint);
+    let gone = config::load(&config::read(&[empty.path().join("no/jobs.yaml")]), now()).unwrap_err();
+    assert!(gone[0].hint.as_deref().unwrap().contains("cannot be read either"), "{:?}", gone[0]);
+    assert_eq!(config::load(&[], now()).unwrap_err()[0].code, "E103");
 }
 
 #[test]
@@ -335,17 +356,19 @@ struct Cli {
 enum Command {
     Validate(ValidateArgs),
     Next(NextArgs),
+    Explain(ExplainArgs),
 }
 
 /// Runs a command line at a fixed time: exit code, standard output, standard error.
-fn onecron(line: &[&str]) -> (i32, String, String) {
+pub fn onecron(line: &[&str]) -> (i32, String, String) {
     use clap::Parser;
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let now = at("2026-03-01T00:00:00Z");
+    let now = now();
     let code = match Cli::try_parse_from(std::iter::once(&"onecron").chain(line)) {
         Err(error) => return (error.exit_code(), String::new(), error.to_string()),
         Ok(Cli { command: Command::Validate(args) }) => validate::run(&args, &mut out, &mut err, now),
         Ok(Cli { command: Command::Next(args) }) => next::run(&args, &mut out, &mut err, now),
+        Ok(Cli { command: Command::Explain(args) }) => explain::run(&args, &mut out, &mut err, now),
     };
     (code, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
@@ -461,7 +484,7 @@ fn next_draws_the_number_of_h_from_the_name_of_the_job() {
     let of = |name: &str| onecron(&["next", "--schedule", "H H * * *", "--job", name, "-n", "1"]).1;
     let (_, table, _) =
         onecron(&["next", "--jobs", example().to_str().unwrap(), "nightly-report", "-n", "1", "-o", "json"]);
-    let line = ["next", "--schedule", "H 2 * * *", "--timezone", "Europe/Madrid", "--job", "nightly-report", "-n", "1"];
+    let line = ["next", "--schedule", "H 4 * * *", "--timezone", "Europe/Madrid", "--job", "nightly-report", "-n", "1"];
     let (_, alone, _) = onecron(&[&line[..], &["-o", "json"]].concat());
     let utc = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()[0]["utc"].clone();
     assert_eq!(utc(&table), utc(&alone));
@@ -470,7 +493,7 @@ fn next_draws_the_number_of_h_from_the_name_of_the_job() {
 
 /// Every problem must be renderable, with its carets below its line.
 fn check_any(content: Vec<u8>) {
-    let problems = config::load(&[Source::new("f", content)]).map_or_else(|p| p, |loaded| loaded.warnings);
+    let problems = config::load(&[Source::new("f", content)], now()).map_or_else(|p| p, |loaded| loaded.warnings);
     let sorted = problems.windows(2).all(|pair| (pair[0].line, pair[0].column) <= (pair[1].line, pair[1].column));
     assert!(sorted || problems.len() > 1000);
     for problem in &problems {

@@ -4,6 +4,7 @@ mod begins;
 mod claims;
 mod guard;
 mod life;
+mod members;
 mod races;
 mod records;
 mod settling;
@@ -48,6 +49,7 @@ macro_rules! conformance {
 
 conformance! {
     claims:
+        a_run_with_a_delay_is_too_early_until_it_is_due
         a_free_tick_is_won_and_recorded
         a_resent_claim_is_won_again
         a_claim_of_somebody_elses_run_is_held_and_names_the_holder
@@ -81,6 +83,7 @@ conformance! {
         a_retry_that_holds_its_slot_is_not_superseded
         a_retry_beside_later_runs_is_not_superseded_where_runs_may_overlap;
     slots:
+        a_busy_slot_tells_whether_its_occupant_lived_after_the_run_was_due
         a_begin_takes_the_slot_and_its_end_frees_it
         a_busy_slot_names_its_occupant
         a_busy_slot_tells_whether_its_occupant_lived_after_the_tick
@@ -113,6 +116,11 @@ conformance! {
         an_absent_tick_is_settled_once
         a_tick_is_not_settled_before_its_deadline
         settling_is_never_too_old
+        a_range_is_settled_once_and_is_one_entry_of_the_history
+        a_claim_inside_a_settled_range_is_told_how_it_ended
+        a_range_with_a_record_in_it_is_not_settled
+        a_range_follows_what_is_decided
+        a_range_is_not_settled_before_its_last_deadline
         what_is_decided_is_not_settled_again
         an_owner_settles_its_own_claim
         nobody_settles_anothers_claim_as_its_own
@@ -147,6 +155,15 @@ conformance! {
         steps_of_a_batch_see_one_another
         an_empty_batch_is_answered
         a_batch_of_five_hundred_is_answered_in_order;
+    members:
+        a_member_sees_itself_and_the_others_by_name
+        a_new_presence_takes_the_place_of_the_one_before
+        who_only_looks_is_not_there
+        a_presence_comes_back_as_it_went
+        a_member_is_removed_only_as_it_was_seen
+        who_leaves_is_not_there_any_more
+        members_of_other_namespaces_are_not_seen
+        members_that_meet_at_once_all_see_one_another_at_last;
     guard:
         a_store_that_restarted_takes_no_step_before_the_job_is_registered_again
         ticks_that_a_restarted_store_may_have_forgotten_are_refused

@@ -76,6 +76,12 @@ enum What {
         early: bool,
         decision: Decision,
     },
+    /// From another tick on, perhaps a later one.
+    SettleRange {
+        first: usize,
+        early: bool,
+        decision: Decision,
+    },
     SettleOwn {
         decision: Decision,
     },
@@ -117,6 +123,8 @@ fn moves() -> impl Strategy<Value = Move> {
         2 => Just(What::Abandon),
         2 => (prop::bool::weighted(0.1), decisions())
             .prop_map(|(early, decision)| What::SettleAbsent { early, decision }),
+        3 => (0..8_usize, prop::bool::weighted(0.1), decisions())
+            .prop_map(|(first, early, decision)| What::SettleRange { first, early, decision }),
         2 => decisions().prop_map(|decision| What::SettleOwn { decision }),
         6 => prop::option::weighted(0.3, decisions()).prop_map(|decision| What::SettleUnchanged { decision }),
         1 => Just(What::Read),
@@ -183,6 +191,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         What::Claim { take, takeover, exclusive, rerun, far } => Step::Claim(Claim {
             previous: if *far { 0 } else { previous },
             owner: owner.clone(),
+            delay_ms: i64::from(made.spoilt) * 400,
             take: *take,
             takeover: takeover.then(|| seen(found, made.spoilt)),
             lease_ms: u64::from(made.owner),
@@ -208,6 +217,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             lease_ms: u64::from(made.owner),
             grace_ms: 2,
             takeover_ms: 3,
+            delay_ms: i64::from(made.spoilt),
             exclusive: *exclusive,
             rerun: !exclusive,
             trigger: "schedule".into(),
@@ -229,6 +239,14 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         What::Abandon => Step::Abandon { run, owner, start },
         What::SettleAbsent { early, decision } => {
             settle(Expect::Absent { after_ms: if *early { 24 * HOUR_MS } else { 60_000 } }, *decision)
+        }
+        What::SettleRange { first, early, decision } => {
+            let (first, after_ms) = (tick(now, *first), if *early { 24 * HOUR_MS } else { 60_000 });
+            let decision = match decision {
+                Decision::Lost => Decision::Missed(MissedReason::StoreUnavailable),
+                other => *other,
+            };
+            settle(Expect::AbsentRange { first, count: 7, after_ms }, decision)
         }
         What::SettleOwn { decision } => settle(Expect::Own(owner.clone()), *decision),
         What::SettleUnchanged { decision } => {

@@ -13,5 +13,6 @@ mod executor;
 mod guardian;
 mod processes;
 mod redis_store;
+mod schedule_commands;
 mod sqlite_store;
 mod support;

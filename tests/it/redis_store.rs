@@ -16,6 +16,7 @@ use onecron::job::Decision;
 use onecron::job::Expect;
 use onecron::job::JobName;
 use onecron::job::Outcome;
+use onecron::job::Presence;
 use onecron::job::RunKey;
 use onecron::job::Step;
 use onecron::job::Tick;
@@ -231,6 +232,38 @@ async fn the_documented_account_is_enough_for_everything() {
     store.probe().await.unwrap();
     store.server_time().await.unwrap();
     store.retire(Duration::ZERO).await.unwrap();
+    store.meet(Some(&presence(1)), &[presence(0)]).await.unwrap();
+    store.leave(&presence(1).name).await.unwrap();
+}
+
+fn presence(number: u64) -> Presence {
+    Presence { number, ..Presence::new(replica("web-1"), Presence::REPLICA) }
+}
+
+/// What a person, or another version, may have written there.
+#[tokio::test]
+async fn a_presence_that_cannot_be_read_is_listed_and_can_be_removed() {
+    let Some(server) = start(&[]) else { return };
+    let store = open(&server.url(), "default");
+    server.command("HSET onecron:default:replicas odd nonsense new '{\"number\":7,\"mood\":{\"good\":[1]}}'");
+    let members = store.meet(Some(&presence(3)), &[]).await.unwrap().members;
+    let found: Vec<(&str, &str, u64)> =
+        members.iter().map(|member| (member.name.as_str(), member.kind.as_str(), member.number)).collect();
+    assert_eq!(found, [("new", "", 7), ("odd", "", 0), ("web-1-1", "replica", 3)]);
+    assert_eq!(store.meet(None, &members).await.unwrap().members, []);
+}
+
+/// Replicas must see one another when they need it most; each writes over what it wrote before.
+#[tokio::test]
+async fn members_meet_on_a_full_server() {
+    let Some(server) = start(&[]) else { return };
+    let store = open(&server.url(), "default");
+    store.meet(Some(&presence(1)), &[]).await.unwrap();
+    server.command("CONFIG SET maxmemory 1");
+    let members = store.meet(Some(&presence(2)), &[]).await.unwrap().members;
+    assert_eq!(members[0].number, 2);
+    store.leave(&members[0].name).await.unwrap();
+    assert_eq!(store.meet(None, &[]).await.unwrap().members, []);
 }
 
 /// New claims fail visibly when memory is full. What began must be able to live, to end and to be called lost.

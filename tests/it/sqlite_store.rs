@@ -13,6 +13,7 @@ use onecron::job::Verdict;
 use onecron::store::Class;
 use onecron::store::ErrorKind;
 use onecron::store::Store;
+use sqlx::AssertSqlSafe;
 use sqlx::Connection;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -166,7 +167,7 @@ async fn tables_of_a_newer_form_are_refused_and_additions_are_left_alone() {
     store.apply(&[register(), claim("web-1")]).await.unwrap();
     let mut raw = file.raw().await;
     let additions = "ALTER TABLE job ADD COLUMN colour TEXT; ALTER TABLE run ADD COLUMN colour TEXT; \
-                     UPDATE job SET colour = 'blue'; UPDATE run SET colour = 'blue'; PRAGMA user_version = 1002";
+                     UPDATE job SET colour = 'blue'; UPDATE run SET colour = 'blue'; PRAGMA user_version = 1900";
     execute(&mut raw, additions).await;
     let again = file.open();
     again.apply(&[register(), claim("web-1")]).await.unwrap();
@@ -180,6 +181,29 @@ async fn tables_of_a_newer_form_are_refused_and_additions_are_left_alone() {
     let error = file.open().apply(&[register()]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Misconfigured);
     assert!(error.to_string().contains("a newer onecron made them"), "{error}");
+}
+
+#[tokio::test]
+async fn tables_of_an_older_version_are_brought_up_to_date_with_what_is_in_them() {
+    let file = File::new();
+    let mut raw = file.raw().await;
+    execute(&mut raw, include_str!("../../src/store/sqlite/schema/1000.sql")).await;
+    let seconds = SystemClock.now().wall.timestamp() / 3600 * 3600 - 3600;
+    let tick = Tick::from_seconds(seconds);
+    let rows = format!(
+        "INSERT INTO job (namespace, job, format, revision, schedule, zone, since, decided_through) \
+         VALUES ('default', 'nightly-sales', 1, 7, '* * * * *', 'Europe/Berlin', 0, 0); \
+         INSERT INTO run (namespace, job, scheduled_for, format, state, owner, start, number) \
+         VALUES ('default', 'nightly-sales', '{tick}', 1, 'begun', 'web-9-1', 1, 3); PRAGMA user_version = 1000"
+    );
+    sqlx::raw_sql(AssertSqlSafe(rows)).execute(&mut raw).await.unwrap();
+    // Two at once: the second finds the work done.
+    let (first, second) = (file.open(), file.open());
+    let (one, two) = (vec![register()], vec![claim("web-1")]);
+    let (registered, claimed) = tokio::join!(first.apply(&one), second.apply(&two));
+    assert_eq!(registered.unwrap()[0].verdict, Verdict::Registered { fresh: false, rescheduled: false });
+    let run = claimed.unwrap()[0].run.clone().unwrap();
+    assert_eq!((run.owner.as_str(), run.start, run.delay_ms), ("web-9-1", 1, 0));
 }
 
 #[tokio::test]

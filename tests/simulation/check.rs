@@ -1,5 +1,6 @@
 //! What must hold in every world.
 
+use super::table::LEAVING;
 use super::world::CALM;
 use super::world::EPOCH;
 use super::world::Micros;
@@ -14,6 +15,7 @@ pub fn all(world: &World) -> Result<(), String> {
     overlaps(world)?;
     tokens(world)?;
     outcomes(world)?;
+    leaving(world)?;
     lines(world)
 }
 
@@ -81,7 +83,10 @@ fn outcomes(world: &World) -> Result<(), String> {
                 break;
             }
             let run = RunKey::new(spec.name.clone(), tick);
-            let record = world.records.runs(&spec.name).find(|record| record.scheduled_for == tick);
+            let decides = |record: &&RunRecord| {
+                (record.range_first.unwrap_or(record.scheduled_for)..=record.scheduled_for).contains(&tick)
+            };
+            let record = world.records.runs(&spec.name).find(decides);
             let Some(record) = record else { return Err(format!("{run} has no record: {job:?}")) };
             let Some(outcome) = record.outcome.filter(|_| record.state == RunState::Done) else {
                 return Err(format!("{run} is open at the end: {record:?}"));
@@ -90,6 +95,9 @@ fn outcomes(world: &World) -> Result<(), String> {
             let ran = matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
             if ran && starts == 0 {
                 return Err(format!("{run} is {outcome} and never started"));
+            }
+            if spec.suspend && record.reason != "suspended" {
+                return Err(format!("{run} of a suspended job is {outcome}: {}", record.reason));
             }
             if matches!(outcome, Outcome::Missed | Outcome::Skipped) && starts > 0 {
                 return Err(format!("{run} is {outcome} ({}) and was started", record.reason));
@@ -100,6 +108,18 @@ fn outcomes(world: &World) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// A run that began does not stay open when its replica died, although no table has the job any more: it is found by
+/// what members say of themselves, or by reading all jobs.
+fn leaving(world: &World) -> Result<(), String> {
+    let name = JobName::new(LEAVING).unwrap();
+    let still_there = world.lives.iter().any(|(replica, life, _, to)| (*replica, *life) == (0, 1) && *to > CALM);
+    let open = |run: &&RunRecord| matches!(run.state, RunState::Begun | RunState::Lost);
+    match world.records.runs(&name).find(open).filter(|_| !still_there) {
+        Some(run) => Err(format!("{name}@{} is open at the end: {run:?}", run.scheduled_for)),
+        None => Ok(()),
+    }
 }
 
 /// A replica that was up over a tick and its starting deadline says of it that it has it, or one time why not.

@@ -6,6 +6,7 @@
 
 mod check;
 mod random;
+mod table;
 mod world;
 
 use world::Faults;

@@ -59,12 +59,13 @@ fn of_the_late_ticks_only_the_newest_runs() {
     let often = JobSpec { schedule: every("10s"), starting_deadline: Some(secs(60)), ..job("a") };
     let mut bench = Bench::start(&[often], 10, 38);
     // Late by 38, 28, 18 and 8 seconds.
-    assert_eq!(claims(&registered(&mut bench, -10)), [(30, "catch-up".into())]);
-    let effects = bench.until_with(100_000, &mut |step| match step {
+    let mut effects = registered(&mut bench, -10);
+    assert_eq!(claims(&effects), [(30, "catch-up".into())]);
+    effects.extend(bench.until_with(100_000, &mut |step| match step {
         Step::Claim(claim) => Some(held(record(&claim.run, (RunState::Done, 1, 3)))),
         Step::Settle { .. } => None,
         step => Some(yes(step)),
-    });
+    }));
     let said: Vec<Notice> = notices(&effects);
     for seconds in [0, 10, 20] {
         let facts = RunFacts { trigger: Trigger::CatchUp, ..facts(&run_at(seconds)) };

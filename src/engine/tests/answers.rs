@@ -17,6 +17,7 @@ pub fn job_record(decided_through: i64) -> JobRecord {
         floor: 0,
         decided_through,
         last_begun: 0,
+        range: None,
         slot: None,
         open: Vec::new(),
         paused: None,

@@ -45,20 +45,103 @@ fn a_tick_that_somebody_has_is_not_missed() {
     assert!(bench.engine.owed.is_empty());
 }
 
+fn settled(effects: &[Effect]) -> Vec<i64> {
+    let settles = asked(effects).into_iter().filter(|step| step.name() == "settle");
+    settles.map(|step| step.run().unwrap().scheduled_for.seconds() - TICK).collect()
+}
+
 #[test]
-fn the_audit_goes_oldest_first_and_takes_a_hundred_at_a_time() {
-    let mut bench = audit(JobSpec { schedule: every("10s"), ..job("a") }, (10_000, 0));
+fn up_to_a_hundred_are_settled_one_by_one_and_oldest_first() {
+    let mut bench = audit(JobSpec { schedule: every("10s"), ..job("a") }, (10_000, 9_000));
     let effects = bench.until(10_003_000);
-    let ticks: Vec<i64> = asked(&effects)
-        .iter()
-        .filter(|step| step.name() == "settle")
-        .map(|step| step.run().unwrap().scheduled_for.seconds() - TICK)
-        .collect();
-    assert_eq!(ticks, (1..=100).map(|number| number * 10).collect::<Vec<_>>());
+    assert_eq!(settled(&effects), (901..=997).map(|number| number * 10).collect::<Vec<_>>());
     let links: Vec<Step> = asked(&effects).into_iter().filter(|step| step.name() == "settle").collect();
-    assert_eq!(links[41], settle(420, 410, MissedReason::NoReplica), "each names the one before");
-    bench.until(10_060_000);
-    assert!(bench.engine.owed.len() <= 100 + 6, "{}", bench.engine.owed.len());
+    assert_eq!(links[41], settle(9_420, 9_410, MissedReason::NoReplica), "each names the one before");
+}
+
+fn range(first: i64, last: i64, decision: Decision) -> Step {
+    Step::Settle {
+        run: run_at(last),
+        owner: me(),
+        previous: TICK + first - 10,
+        expect: Expect::AbsentRange {
+            first: run_at(first).scheduled_for,
+            count: u64::try_from((last - first) / 10 + 1).unwrap(),
+            after_ms: 20_000,
+        },
+        decision,
+    }
+}
+
+#[test]
+fn more_than_a_hundred_are_a_range_that_is_said_once() {
+    let mut bench = audit(JobSpec { schedule: every("10s"), ..job("a") }, (10_000, 0));
+    let missed = Decision::Missed(MissedReason::NoReplica);
+    let effects = bench.until(10_003_000);
+    let asked: Vec<Step> = asked(&effects).into_iter().filter(|step| step.name() == "settle").collect();
+    assert_eq!(asked, [range(10, 9_970, missed)]);
+    let position = bench.pending.iter().position(|(_, steps)| steps.contains(&asked[0])).unwrap();
+    let (request, steps) = bench.pending.remove(position).unwrap();
+    let effects = bench.tell(Event::Answered { request, result: Ok(steps.iter().map(yes).collect()) });
+    let (first, through) = (run_at(10).scheduled_for, run_at(9_970).scheduled_for);
+    let said = Notice::RunsMissed { job: name("a"), first, through, count: 997, reason: MissedReason::NoReplica };
+    assert!(notices(&effects).contains(&said), "{effects:?}");
+    let effects = bench.until_with(10_100_000, &mut |step| Some(yes(step)));
+    assert!(settled(&effects).iter().all(|tick| *tick > 9_970), "what is settled is settled");
+}
+
+/// What follows from a record in the middle, told by the store or not.
+#[test]
+fn a_range_ends_before_a_tick_that_has_a_record() {
+    let mut bench = audit(JobSpec { schedule: every("10s"), ..job("a") }, (10_000, 0));
+    let missed = Decision::Missed(MissedReason::NoReplica);
+    let occupied = |n| Some(answer(Verdict::Occupied { at: run_at(n).scheduled_for }));
+    let effects = bench.until_with(10_003_000, &mut |step| match step {
+        Step::Settle { expect: Expect::AbsentRange { .. }, run, .. } if run.scheduled_for.seconds() >= TICK + 5_000 => {
+            occupied(5_000)
+        }
+        Step::Claim(_) => None,
+        Step::Settle { .. } => None,
+        step => Some(yes(step)),
+    });
+    assert_eq!(asked(&effects).last(), Some(&range(10, 4_990, missed)));
+    let mut bench = audit(JobSpec { schedule: every("10s"), ..job("a") }, (10_000, 0));
+    let effects = bench.until_with(10_003_000, &mut |step| match step {
+        Step::Settle { expect: Expect::AbsentRange { .. }, .. } => occupied(10),
+        Step::Claim(_) | Step::Settle { .. } => None,
+        step => Some(yes(step)),
+    });
+    let singles: Vec<i64> = settled(&effects).into_iter().filter(|tick| *tick < 9_000).collect();
+    assert_eq!(singles, (1..=100).map(|number| number * 10).collect::<Vec<_>>(), "its neighbours, one by one");
+}
+
+/// A store that is away for hours must not make a list of all that was missed.
+#[test]
+fn what_was_missed_in_a_long_outage_waits_as_a_range() {
+    let spec = JobSpec { schedule: every("10s"), ..job("a") };
+    let mut bench = Bench::ready(&[spec], 10);
+    bench.until_with(0, &mut |step| Some(yes(step)));
+    for second in 1..=5_000 {
+        bench.until(second * 1_000);
+        while !bench.pending.is_empty() {
+            bench.fail();
+        }
+    }
+    assert!(bench.engine.owed.len() <= 102, "{}", bench.engine.owed.len());
+    let counted: u64 = bench.engine.owed.values().map(|owed| owed.count).sum();
+    assert!((490..=500).contains(&counted), "none is forgotten: {counted}");
+    let effects = bench.until_with(5_010_000, &mut |step| match step {
+        Step::Claim(_) => Some(answer(Verdict::Forgot)),
+        step => Some(yes(step)),
+    });
+    let ranges: Vec<_> = notices(&effects)
+        .into_iter()
+        .filter_map(|notice| match notice {
+            Notice::RunsMissed { count, reason, .. } => Some((count > 300, reason)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(ranges, [(true, MissedReason::StoreUnavailable)]);
 }
 
 #[test]

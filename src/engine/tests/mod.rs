@@ -9,10 +9,12 @@ mod attempts;
 mod audit;
 mod begin;
 mod burst;
+mod catch_up;
 mod claims;
 mod clock;
 mod drain;
 mod guard;
+mod jitter;
 mod leases;
 mod outages;
 mod places;
@@ -96,9 +98,12 @@ fn job(text: &str) -> JobSpec {
         schedule: every("1h"),
         command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
         concurrency_policy: ConcurrencyPolicy::Forbid,
+        catch_up: CatchUp::Latest,
+        suspend: false,
         lost_run_policy: LostRunPolicy::Report,
         timeout: None,
         termination_grace_period: secs(30),
+        jitter: Duration::ZERO,
         starting_deadline: Some(WINDOW),
         retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
         output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },

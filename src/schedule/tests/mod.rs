@@ -4,9 +4,11 @@
 mod calendar;
 mod cases;
 mod errors;
+mod explain;
 mod grammar;
 mod oracle;
 mod shifts;
+mod union;
 mod zones;
 
 use super::Schedule;

@@ -198,7 +198,7 @@ impl Link {
         }
     }
 
-    /// Connects, loads the scripts and asks what the server is: a server that wants a password accepts connections without, and says so at the
+    /// Connects, asks what the server is and loads the scripts: a server that wants a password accepts connections without, and says so at the
     /// first command only.
     async fn connect(&self) -> Result<(MultiplexedConnection, Identity), Failure> {
         let config = AsyncConnectionConfig::new()
@@ -206,11 +206,12 @@ impl Link {
             .set_response_timeout(Some(ANSWER_WITHIN));
         let connecting = async {
             let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            // First, since it is short: a server that wants a password hangs up on whoever sends it long commands without.
+            let identity = identity::read(&mut connection).await?;
             let replies: Vec<Value> = self.load_scripts().query_async(&mut connection).await?;
             for reply in replies {
                 reply.extract_error()?;
             }
-            let identity = identity::read(&mut connection).await?;
             Ok((connection, identity))
         };
         let failed = |kind, detail| Failure { kind, detail, drops: true, closed: false, unknown_script: false };

@@ -6,6 +6,7 @@
 //! ```text
 //! onecron:<ns>:jobs                                set: names of all jobs
 //! onecron:<ns>:heartbeat                           hash: until when the server was surely there
+//! onecron:<ns>:replicas                            hash: each member's presence, JSON
 //! onecron:<ns>:{<job>}:job                         hash: the job's record
 //! onecron:<ns>:{<job>}:run:2026-03-01T02:00:00Z    hash: a run's record
 //! onecron:<ns>:{<job>}:final                       sorted set: ticks of closed runs, by second
@@ -17,6 +18,7 @@ mod identity;
 mod link;
 mod probe;
 mod scripts;
+mod url;
 mod wire;
 
 use super::Error;
@@ -26,10 +28,13 @@ use super::Probe;
 use super::Store;
 use super::fields::JOB_FIELDS;
 use crate::job::Answer;
+use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::Namespace;
+use crate::job::Presence;
+use crate::job::ReplicaId;
 use crate::job::Step;
 use async_trait::async_trait;
 use chrono::DateTime;
@@ -69,8 +74,8 @@ impl RedisStore {
     /// # Errors
     /// What is wrong with the URL, in words that do not repeat it: it may hold a password.
     pub fn open(url: &str, namespace: &Namespace) -> Result<Self, String> {
-        if url.contains(['?', '#']) {
-            return Err("options after `?` or `#` do not exist; in a password write `%3F` and `%23` for them".into());
+        if let Some(wrong) = url::wrong_part(url) {
+            return Err(wrong.into());
         }
         let info = url.into_connection_info().map_err(|error| {
             let wanted = "characters such as `@ / : %` in user or password are written `%40 %2F %3A %25`";
@@ -84,6 +89,10 @@ impl RedisStore {
 
     fn jobs_key(&self) -> String {
         format!("onecron:{}:jobs", self.namespace)
+    }
+
+    fn members_key(&self) -> String {
+        format!("onecron:{}:replicas", self.namespace)
     }
 
     fn key(&self, job: &str, name: &str) -> String {
@@ -282,6 +291,27 @@ impl Store for RedisStore {
             self.unlist(&retired).await?;
         }
         Ok(retired)
+    }
+
+    async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
+        let (name, text) = mine.map(|mine| (mine.name.to_string(), mine.to_text())).unwrap_or_default();
+        let mut arguments = vec![name, text];
+        for member in gone {
+            arguments.extend([member.name.to_string(), member.number.to_string()]);
+        }
+        let mut pipeline = redis::pipe();
+        call(&mut pipeline, &self.link.scripts.meet, self.members_key(), &arguments);
+        let replies = self.query("meet", &mut pipeline).await?;
+        let [reply] = self.exactly("meet", replies)?;
+        let (at, texts): (i64, Vec<(String, String)>) = self.read("meet", reply)?;
+        let mut members: Vec<Presence> = texts.iter().map(|(name, text)| Presence::from_text(name, text)).collect();
+        members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(Gathering { at, members })
+    }
+
+    async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
+        self.query("leave", redis::pipe().cmd("HDEL").arg(self.members_key()).arg(who.as_str())).await?;
+        Ok(())
     }
 }
 

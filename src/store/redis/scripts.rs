@@ -13,7 +13,7 @@ pub(super) struct Script {
     pub hash: String,
 }
 
-/// One script per step, and one that retires a job. Parsed by the server once, called by their hash.
+/// One script per step, one that retires a job, and the one of members who meet. Parsed by the server once, called by their hash.
 #[derive(Debug)]
 pub(super) struct Scripts {
     register: Script,
@@ -26,6 +26,7 @@ pub(super) struct Scripts {
     settle: Script,
     read: Script,
     pub retire: Script,
+    pub meet: Script,
 }
 
 impl Scripts {
@@ -33,11 +34,7 @@ impl Scripts {
         // The names come from the records themselves, so that the two lists cannot drift apart.
         let list = |fields: &[&str]| format!("{{'{}'}}", fields.join("','"));
         let names = format!("local JOB_FIELDS = {}\nlocal RUN_FIELDS = {}\n", list(&JOB_FIELDS), list(&RUN_FIELDS));
-        let script = |step: &str| {
-            let code = format!("{names}{COMMON}\n{step}");
-            let hash = redis::Script::new(&code).get_hash().to_owned();
-            Script { code, hash }
-        };
+        let script = |step: &str| whole(format!("{names}{COMMON}\n{step}"));
         Self {
             register: script(include_str!("lua/register.lua")),
             claim: script(include_str!("lua/claim.lua")),
@@ -50,14 +47,14 @@ impl Scripts {
             settle: script(include_str!("lua/settle.lua")),
             read: script(include_str!("lua/read.lua")),
             retire: script(include_str!("lua/retire.lua")),
+            meet: whole(include_str!("lua/meet.lua").to_owned()),
         }
     }
 
     /// A script of its own: it is about no job.
     pub fn heartbeat() -> Script {
         let code = include_str!("lua/heartbeat.lua").to_owned();
-        let hash = redis::Script::new(&code).get_hash().to_owned();
-        Script { code, hash }
+        whole(code)
     }
 
     pub fn of(&self, step: &Step) -> &Script {
@@ -74,7 +71,7 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 10] {
+    pub fn all(&self) -> [&Script; 11] {
         [
             &self.register,
             &self.claim,
@@ -86,8 +83,14 @@ impl Scripts {
             &self.settle,
             &self.read,
             &self.retire,
+            &self.meet,
         ]
     }
+}
+
+fn whole(code: String) -> Script {
+    let hash = redis::Script::new(&code).get_hash().to_owned();
+    Script { code, hash }
 }
 
 #[cfg(test)]

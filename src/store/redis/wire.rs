@@ -65,6 +65,10 @@ fn own_arguments(step: &Step) -> Vec<String> {
             args.extend([owner.to_string(), previous.to_string(), word.into(), reason.into()]);
             match expect {
                 Expect::Absent { after_ms } => args.extend(["absent".into(), after_ms.to_string()]),
+                Expect::AbsentRange { first, count, after_ms } => {
+                    args.extend(["range".into(), after_ms.to_string(), first.to_string()]);
+                    args.extend([first.seconds().to_string(), count.to_string()]);
+                }
                 Expect::Own(own) => args.extend(["own".into(), own.to_string()]),
                 Expect::Unchanged(seen) => {
                     args.push("unchanged".into());
@@ -85,7 +89,7 @@ fn flag(set: bool) -> String {
     u8::from(set).to_string()
 }
 
-fn reassert_arguments(reassert: &Reassert) -> [String; 11] {
+fn reassert_arguments(reassert: &Reassert) -> [String; 12] {
     [
         reassert.owner.to_string(),
         reassert.start.to_string(),
@@ -98,6 +102,7 @@ fn reassert_arguments(reassert: &Reassert) -> [String; 11] {
         reassert.trigger.clone(),
         reassert.spec_hash.clone(),
         reassert.number.to_string(),
+        reassert.delay_ms.to_string(),
     ]
 }
 
@@ -135,6 +140,7 @@ fn claim_arguments(claim: &Claim) -> Vec<String> {
         flag(claim.rerun),
         claim.trigger.clone(),
         claim.spec_hash.clone(),
+        claim.delay_ms.to_string(),
     ];
     if let Some(seen) = &claim.takeover {
         args.extend(seen_arguments(seen));
@@ -243,6 +249,7 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "released" => Verdict::Released,
         "settled" => Verdict::Settled,
         "changed" => Verdict::Changed,
+        "occupied" => Verdict::Occupied { at: Tick::parse(detail).ok_or_else(bad)? },
         "read" => Verdict::Read,
         _ => return Err(bad()),
     })

@@ -7,10 +7,9 @@ use crate::store::ErrorKind;
 use crate::store::Finding;
 use crate::store::Probe;
 use crate::store::Reach;
-use crate::store::fields::JOB_FIELDS;
-use crate::store::fields::RUN_FIELDS;
 use nix::sys::statfs::FsType;
 use nix::sys::statfs::statfs;
+use sqlx::AssertSqlSafe;
 use sqlx::ConnectOptions;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -22,9 +21,17 @@ use std::time::Duration;
 use tokio::time::sleep;
 use tokio::time::timeout;
 
-/// Version of the tables: thousands are forms that an older program cannot use, the rest are additions that it
-/// leaves alone.
-const SCHEMA: i64 = 1001;
+/// What brings the tables from one version to the next, oldest first. Thousands are forms that an older program cannot
+/// use, the rest are additions that it leaves alone.
+const MIGRATIONS: [(i64, &str); 5] = [
+    (1000, include_str!("schema/1000.sql")),
+    (1001, include_str!("schema/1001.sql")),
+    (1002, include_str!("schema/1002.sql")),
+    (1003, include_str!("schema/1003.sql")),
+    (1004, include_str!("schema/1004.sql")),
+];
+const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+const SCHEMA_FIRST: i64 = MIGRATIONS[0].0;
 const SCHEMA_STEP: i64 = 1000;
 /// How long opening is tried while another process sets the same new file up, and the pause in between.
 const OPEN_WITHIN: Duration = Duration::from_secs(3);
@@ -90,52 +97,35 @@ async fn set_up(path: &Path, options: &SqliteConnectOptions) -> Result<Opened, F
 
 /// Several processes may do this at once: the second finds the work done.
 async fn migrate(connection: &mut SqliteConnection) -> Result<(), Failure> {
-    if check_version(connection).await? {
+    if check_version(connection).await? >= SCHEMA {
         return Ok(());
     }
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
-    if !check_version(connection).await? {
-        sqlx::raw_sql(include_str!("schema.sql")).execute(&mut *connection).await?;
-        add_columns(connection).await?;
-        let stamp = "INSERT INTO file (id) SELECT lower(hex(randomblob(8))) WHERE NOT EXISTS (SELECT 1 FROM file)";
-        sqlx::raw_sql(stamp).execute(&mut *connection).await?;
-        sqlx::raw_sql("PRAGMA user_version = 1001").execute(&mut *connection).await?;
+    let found = check_version(connection).await?;
+    for (version, sql) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
+        sqlx::raw_sql(*sql).execute(&mut *connection).await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {version}"))).execute(&mut *connection).await?;
     }
     sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
     Ok(())
 }
 
-/// Adds what tables of an earlier version lack. Before its first registration by this version a job reads as one of
-/// another store.
-async fn add_columns(connection: &mut SqliteConnection) -> Result<(), Failure> {
-    for (table, fields) in [("job", &JOB_FIELDS[..]), ("run", &RUN_FIELDS[..])] {
-        let sql = "SELECT name FROM pragma_table_info(?)";
-        let there: Vec<String> = sqlx::query_scalar(sql).bind(table).fetch_all(&mut *connection).await?;
-        for field in fields.iter().filter(|field| !there.iter().any(|name| name == *field)) {
-            let sql = format!("ALTER TABLE {table} ADD COLUMN \"{field}\"");
-            // The names are constants of ours.
-            sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *connection).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Whether the tables are there.
-async fn check_version(connection: &mut SqliteConnection) -> Result<bool, Failure> {
+/// The version of the tables; 0: there are none.
+async fn check_version(connection: &mut SqliteConnection) -> Result<i64, Failure> {
     let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(connection).await?;
     if found / SCHEMA_STEP > SCHEMA / SCHEMA_STEP {
         let detail = format!(
             "the tables have version {found}, this version knows those below {}: a newer onecron made them: run that \
              one here too",
-            SCHEMA + SCHEMA_STEP
+            SCHEMA / SCHEMA_STEP * SCHEMA_STEP + SCHEMA_STEP
         );
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }
-    if found != 0 && found < SCHEMA_STEP {
+    if found != 0 && found < SCHEMA_FIRST {
         let detail = format!("the file is the database of another program (its user_version is {found}): name another");
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }
-    Ok(found >= SCHEMA)
+    Ok(found)
 }
 
 /// The folder must be there, and be on this host's own disk.

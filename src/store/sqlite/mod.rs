@@ -2,6 +2,7 @@
 //! step does is [`transition`], applied here between reading and writing.
 
 mod connect;
+mod members;
 mod rows;
 
 use super::Error;
@@ -11,10 +12,13 @@ use super::Probe;
 use super::Store;
 use super::transition;
 use crate::job::Answer;
+use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::Namespace;
+use crate::job::Presence;
+use crate::job::ReplicaId;
 use crate::job::Step;
 use async_trait::async_trait;
 use chrono::DateTime;
@@ -227,6 +231,35 @@ impl SqliteStore {
         session.commit().await?;
         Ok(retired)
     }
+
+    async fn gather(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Failure> {
+        let mut session = self.session().await?;
+        if mine.is_none() && gone.is_empty() {
+            let mut table = session.table();
+            let gathering = Gathering { at: table.now().await?, members: table.members().await? };
+            session.keep();
+            return Ok(gathering);
+        }
+        session.begin().await?;
+        let mut table = session.table();
+        let at = table.now().await?;
+        for member in gone {
+            table.remove_member(&member.name, Some(member.number)).await?;
+        }
+        if let Some(mine) = mine {
+            table.save_member(mine, at).await?;
+        }
+        let members = table.members().await?;
+        session.commit().await?;
+        Ok(Gathering { at, members })
+    }
+
+    async fn remove(&self, who: &ReplicaId) -> Result<(), Failure> {
+        let mut session = self.session().await?;
+        session.table().remove_member(who, None).await?;
+        session.keep();
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -263,6 +296,14 @@ impl Store for SqliteStore {
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
         self.retire_idle(millis).await.map_err(|failure| self.error("retire", failure))
+    }
+
+    async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
+        self.gather(mine, gone).await.map_err(|failure| self.error("meet", failure))
+    }
+
+    async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
+        self.remove(who).await.map_err(|failure| self.error("leave", failure))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records as rows.
 
 use super::Failure;
+use crate::job::Expect;
 use crate::job::FORMAT;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
@@ -51,9 +52,11 @@ static SAVE_RUN: LazyLock<String> =
 
 const OLDEST_FINAL: &str = "SELECT scheduled_for FROM run WHERE namespace = ? AND job = ? AND state = 'done' \
                             ORDER BY scheduled_for LIMIT ?";
-const ADD_HISTORY: &str = "INSERT INTO history (namespace, job, scheduled_for, outcome, reason, late_outcome, owner, \
-                           start, ended_at, duration_ms, exit_code, signal, error, output_tail) \
-                           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const LOWEST_OF_RANGE: &str = "SELECT scheduled_for FROM run WHERE namespace = ? AND job = ? \
+                               AND scheduled_for BETWEEN ? AND ? ORDER BY scheduled_for LIMIT 1";
+const ADD_HISTORY: &str = "INSERT INTO history (namespace, job, scheduled_for, outcome, reason, range_first, \
+                           range_count, late_outcome, owner, start, ended_at, duration_ms, exit_code, signal, error, \
+                           output_tail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const AMEND_HISTORY: &str = "UPDATE history SET late_outcome = ? WHERE id = (SELECT max(id) FROM history \
                              WHERE namespace = ? AND job = ? AND scheduled_for = ?)";
 const TRIM_HISTORY: &str = "DELETE FROM history WHERE namespace = ?1 AND job = ?2 AND id <= (SELECT id FROM history \
@@ -67,6 +70,7 @@ const TRIM_FAILED: &str = "UPDATE history SET output_tail = NULL WHERE namespace
                            AND id <= (SELECT id FROM history WHERE namespace = ?1 AND job = ?2 \
                            AND outcome NOT IN ('succeeded', 'missed', 'skipped') ORDER BY id DESC LIMIT 1 OFFSET ?3)";
 const READ_HISTORY: &str = "SELECT scheduled_for, outcome, coalesce(reason, '') AS reason, \
+                            coalesce(range_first, '') AS range_first, coalesce(range_count, 0) AS range_count, \
                             coalesce(late_outcome, '') AS late_outcome, coalesce(owner, '') AS owner, start, ended_at, \
                             duration_ms, CAST(coalesce(exit_code, '') AS TEXT) AS exit_code, \
                             CAST(coalesce(signal, '') AS TEXT) AS signal, coalesce(error, '') AS error, \
@@ -178,7 +182,16 @@ impl Table<'_> {
         let rows = query.fetch_all(&mut *self.connection).await?;
         let tick = |row: &SqliteRow| Ok(row.try_get::<String, _>(0)?).map(|text| Tick::parse(&text));
         let oldest: Vec<Option<Tick>> = rows.iter().map(tick).collect::<Result<_, sqlx::Error>>()?;
-        Ok(Picture { job, run, open, oldest: oldest.into_iter().flatten().collect(), store })
+        let lowest = match step {
+            Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } => {
+                let query = self.of_job(LOWEST_OF_RANGE, name).bind(first.to_string());
+                let found: Option<SqliteRow> =
+                    query.bind(run.scheduled_for.to_string()).fetch_optional(&mut *self.connection).await?;
+                found.as_ref().map(tick).transpose()?.flatten()
+            }
+            _ => None,
+        };
+        Ok(Picture { job, run, open, oldest: oldest.into_iter().flatten().collect(), lowest, store })
     }
 
     /// Saves what a step changed.
@@ -228,7 +241,9 @@ impl Table<'_> {
 
     async fn add_history(&mut self, name: &JobName, entry: &HistoryEntry) -> Result<(), Failure> {
         let query = self.of_job(ADD_HISTORY, name).bind(entry.scheduled_for.as_str()).bind(entry.outcome.as_str());
-        let query = query.bind(or_null(&entry.reason)).bind(or_null(&entry.late_outcome)).bind(entry.owner.as_str());
+        let query = query.bind(or_null(&entry.reason)).bind(or_null(&entry.range_first));
+        let query = query.bind(i64::try_from(entry.range_count).unwrap_or(i64::MAX));
+        let query = query.bind(or_null(&entry.late_outcome)).bind(entry.owner.as_str());
         let query = query.bind(entry.start).bind(entry.ended_at);
         let query = query.bind(i64::try_from(entry.duration_ms).unwrap_or(i64::MAX));
         let query = query.bind(or_null(&entry.exit_code)).bind(or_null(&entry.signal)).bind(or_null(&entry.error));
@@ -257,6 +272,8 @@ impl Table<'_> {
                 scheduled_for: row.try_get("scheduled_for")?,
                 outcome: row.try_get("outcome")?,
                 reason: row.try_get("reason")?,
+                range_first: row.try_get("range_first")?,
+                range_count: u64::try_from(row.try_get::<i64, _>("range_count")?).unwrap_or(0),
                 late_outcome: row.try_get("late_outcome")?,
                 owner: row.try_get("owner")?,
                 start: row.try_get("start")?,

@@ -8,6 +8,7 @@
 
 use super::Changes;
 use super::Picture;
+use super::renew;
 use crate::job::Decision;
 use crate::job::EARLY_TOLERANCE_MS;
 use crate::job::JobRecord;
@@ -19,6 +20,7 @@ use crate::job::Registration;
 use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::Tick;
+use crate::job::Verdict;
 
 /// Whether the job was registered since the store became what it is. The steps of a replica that does not yet know
 /// that the store restarted must not be judged by what is left in it.
@@ -117,9 +119,21 @@ pub(super) fn may_record_loss(job: &JobRecord, tick: Tick, decision: Decision) -
     is_loss && job.forgot_at > 0 && is_forgotten(job, tick) && tick.seconds() > job.floor
 }
 
+/// Takes an owner's word for its run. Where there is nothing to make again, it is a renewal.
+pub(super) fn reassert(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Changes) -> Verdict {
+    if make_again(picture, word, now, changes) {
+        return Verdict::Renewed;
+    }
+    let verdict = renew(picture, (&word.owner, word.start), now, changes);
+    if let (Verdict::Renewed, Some(job), Some(run)) = (verdict, &picture.job, &mut picture.run) {
+        run.asserted = job.forgot_at;
+    }
+    verdict
+}
+
 /// Makes the record of a run again, from its owner's word. False where there is nothing to make: the record is there
 /// and as good as the word, or better, or the run was closed, or nothing was forgotten.
-pub(super) fn reassert(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Changes) -> bool {
+fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Changes) -> bool {
     let Some(job) = &mut picture.job else { return false };
     let tick = word.run.scheduled_for;
     if job.forgot_at == 0 || !is_forgotten(job, tick) || tick.seconds() <= job.floor {
@@ -155,6 +169,7 @@ pub(super) fn reassert(picture: &mut Picture, word: &Reassert, now: i64, changes
         lease_ms: word.lease_ms,
         grace_ms: word.grace_ms,
         takeover_ms: word.takeover_ms,
+        delay_ms: word.delay_ms,
         exclusive: word.exclusive,
         rerun: word.rerun,
         trigger: word.trigger.clone(),
@@ -171,6 +186,7 @@ pub(super) fn reassert(picture: &mut Picture, word: &Reassert, now: i64, changes
 
 fn is_settled_as_forgotten(run: &RunRecord) -> bool {
     run.state == RunState::Done
+        && run.range_first.is_none()
         && run.outcome == Some(Outcome::Missed)
         && run.reason == MissedReason::StoreForgot.as_str()
 }

@@ -37,6 +37,7 @@ fn claim_of(who: &str) -> Claim {
         run: run(),
         owner: replica(who),
         previous: 0,
+        delay_ms: 0,
         take: true,
         takeover: None,
         lease_ms: 15_000,

@@ -113,6 +113,16 @@ pub async fn a_tick_ahead_of_the_stores_clock_is_too_early(scene: Scene) {
     assert!(matches!(scene.verdict(Step::Claim(claim)).await, Verdict::TooEarly { .. }), "a question, too");
 }
 
+pub async fn a_run_with_a_delay_is_too_early_until_it_is_due(scene: Scene) {
+    let now = scene.store.server_time().await.unwrap().timestamp_millis();
+    let delay_ms = now - scene.tick(1).millis() + 60_000;
+    let verdict = scene.claim_with(1, "web-1", |claim| claim.delay_ms = delay_ms).await;
+    let Verdict::TooEarly { by_ms } = verdict else { panic!("{verdict:?}") };
+    assert!((53_750..=59_750).contains(&by_ms), "{by_ms}");
+    assert_eq!(scene.claim_with(1, "web-1", |claim| claim.delay_ms = delay_ms - 60_000).await, Verdict::Won);
+    assert_eq!(scene.record(1).await.delay_ms, delay_ms - 60_000);
+}
+
 pub async fn a_new_job_forgets_what_came_before_it(scene: Scene) {
     let job = JobName::new("new").unwrap();
     let mut fresh = registration(&job);

@@ -4,6 +4,7 @@ use super::claims::other_views;
 use crate::support::scene::HOUR_MS;
 use crate::support::scene::Scene;
 use crate::support::scene::replica;
+use onecron::job::Answer;
 use onecron::job::Decision;
 use onecron::job::Expect;
 use onecron::job::MissedReason;
@@ -11,6 +12,7 @@ use onecron::job::Outcome;
 use onecron::job::RunState;
 use onecron::job::Seen;
 use onecron::job::SkipReason;
+use onecron::job::Step;
 use onecron::job::Verdict;
 
 const MISSED: Decision = Decision::Missed(MissedReason::StoreUnavailable);
@@ -37,6 +39,86 @@ pub async fn a_tick_is_not_settled_before_its_deadline(scene: Scene) {
     let Verdict::TooEarly { by_ms } = verdict else { panic!("{verdict:?}") };
     assert!((1..3 * HOUR_MS).contains(&by_ms), "{by_ms}");
     assert_eq!(scene.look(1).await.run, None);
+}
+
+fn range(scene: &Scene, first: i64, after_ms: i64) -> Expect {
+    Expect::AbsentRange { first: scene.tick(first), count: 7, after_ms }
+}
+
+/// All ticks before the n-th are decided.
+async fn decided_before(scene: &Scene, n: i64) {
+    scene.claim_with(n - 1, "web-1", |claim| claim.previous = 0).await;
+    scene.begin(n - 1, "web-1", 0).await;
+    scene.complete(n - 1, "web-1", 1).await;
+}
+
+/// A settlement of a range that follows what is decided before its first tick.
+async fn settle_range(scene: &Scene, (first, last): (i64, i64), who: &str) -> Answer {
+    let (run, owner, previous) = (scene.run(last), replica(who), scene.tick(first - 1).seconds());
+    scene.step(Step::Settle { run, owner, previous, expect: range(scene, first, 0), decision: MISSED }).await
+}
+
+pub async fn a_range_is_settled_once_and_is_one_entry_of_the_history(scene: Scene) {
+    decided_before(&scene, 5).await;
+    let settled = settle_range(&scene, (5, 50), "auditor").await;
+    assert_eq!(settled.verdict, Verdict::Settled);
+    let run = settled.run.clone().unwrap();
+    assert_eq!((run.state, run.outcome, run.scheduled_for), (RunState::Done, Some(Outcome::Missed), scene.tick(50)));
+    assert_eq!((run.range_first, run.range_count), (Some(scene.tick(5)), 7));
+    assert_eq!(settled.job.unwrap().decided_through, scene.tick(50).seconds());
+    assert_eq!(settle_range(&scene, (5, 50), "auditor").await.verdict, Verdict::Settled, "sent again");
+    assert_eq!(settle_range(&scene, (5, 50), "web-2").await.verdict, Verdict::Changed, "decided by another one");
+    assert_eq!(settle_range(&scene, (5, 60), "web-2").await.verdict, Verdict::Changed, "its beginning is decided");
+    let history = scene.store.history(&scene.job, 10).await.unwrap();
+    assert_eq!(history.len(), 2);
+    assert_eq!(history[0], onecron::job::HistoryEntry::of(&run, ""));
+    assert_eq!((history[0].range_first.clone(), history[0].range_count), (scene.tick(5).to_string(), 7));
+}
+
+pub async fn a_claim_inside_a_settled_range_is_told_how_it_ended(scene: Scene) {
+    decided_before(&scene, 5).await;
+    settle_range(&scene, (5, 50), "auditor").await;
+    for n in [5, 20, 50] {
+        let answer = scene.step(Step::Claim(scene.claim_of(n, "web-1"))).await;
+        assert_eq!(answer.verdict, Verdict::Done, "{n}");
+        let run = answer.run.unwrap();
+        assert_eq!((run.state, run.outcome, run.scheduled_for), (RunState::Done, Some(Outcome::Missed), scene.tick(n)));
+        assert_eq!((run.reason.as_str(), run.owner), ("store_unavailable", replica("auditor")));
+    }
+    assert_eq!(scene.look(20).await.run, None, "it has no record of its own");
+    assert_eq!(scene.claim(3, "web-1").await, Verdict::TooOld, "before it");
+    assert_eq!(scene.claim(51, "web-1").await, Verdict::Won, "after it");
+}
+
+pub async fn a_range_with_a_record_in_it_is_not_settled(scene: Scene) {
+    decided_before(&scene, 5).await;
+    scene.claim_with(30, "web-1", |claim| claim.previous = i64::MAX).await;
+    scene.claim_with(20, "web-2", |claim| claim.previous = i64::MAX).await;
+    scene.begin(20, "web-2", 0).await;
+    let occupied = |n| Verdict::Occupied { at: scene.tick(n) };
+    assert_eq!(settle_range(&scene, (5, 50), "auditor").await.verdict, occupied(20), "an open run");
+    scene.complete(20, "web-2", 1).await;
+    assert_eq!(settle_range(&scene, (5, 50), "auditor").await.verdict, occupied(20), "a finished one");
+    assert_eq!(settle_range(&scene, (5, 30), "auditor").await.verdict, occupied(20));
+    assert_eq!(settle_range(&scene, (5, 20), "auditor").await.verdict, occupied(20));
+    assert_eq!(scene.look(50).await.run, None);
+    assert_eq!(settle_range(&scene, (5, 19), "auditor").await.verdict, Verdict::Settled);
+}
+
+pub async fn a_range_follows_what_is_decided(scene: Scene) {
+    decided_before(&scene, 5).await;
+    assert_eq!(settle_range(&scene, (7, 50), "auditor").await.verdict, Verdict::Changed, "tick 5 and 6 are not");
+    assert_eq!(settle_range(&scene, (4, 50), "auditor").await.verdict, Verdict::Changed, "tick 4 is");
+    assert_eq!(scene.look(50).await.run, None);
+}
+
+pub async fn a_range_is_not_settled_before_its_last_deadline(scene: Scene) {
+    decided_before(&scene, 5).await;
+    let (run, owner, previous) = (scene.run(50), replica("auditor"), scene.tick(4).seconds());
+    let expect = range(&scene, 5, 3 * HOUR_MS);
+    let verdict = scene.verdict(Step::Settle { run, owner, previous, expect, decision: MISSED }).await;
+    assert!(matches!(verdict, Verdict::TooEarly { by_ms } if by_ms > 0), "{verdict:?}");
+    assert_eq!(scene.look(50).await.run, None);
 }
 
 pub async fn settling_is_never_too_old(scene: Scene) {

@@ -55,6 +55,19 @@ pub async fn a_busy_slot_tells_whether_its_occupant_lived_after_the_tick(scene: 
     assert_eq!(scene.verdict(begin).await, busy(true));
 }
 
+pub async fn a_busy_slot_tells_whether_its_occupant_lived_after_the_run_was_due(scene: Scene) {
+    scene.start(1, "web-1").await;
+    let due = scene.record(1).await.renewed_at + 1;
+    let delay_ms = due - scene.tick(2).millis();
+    assert_eq!(scene.claim_with(2, "web-2", |claim| claim.delay_ms = delay_ms).await, Verdict::Won);
+    let busy = |renewed| Verdict::Busy { occupant: scene.tick(1), renewed };
+    assert_eq!(scene.begin(2, "web-2", 0).await, busy(false), "it lived after the tick, but before this");
+    let is_due = || async { scene.store.server_time().await.unwrap().timestamp_millis() >= due };
+    wait_until("the due instant", is_due).await;
+    scene.renew(1, "web-1", 1).await;
+    assert_eq!(scene.begin(2, "web-2", 0).await, busy(true));
+}
+
 pub async fn asking_for_a_busy_slot_is_a_sign_of_life(scene: Scene) {
     scene.start(1, "web-1").await;
     scene.claim(2, "web-2").await;

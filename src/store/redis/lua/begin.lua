@@ -36,7 +36,7 @@ if exclusive then
   if slot ~= '' and slot ~= tick then
     local renewed = '0'
     for _, other in ipairs(open) do
-      if other.is.scheduled_for == slot and num(other.is.renewed_at) >= tick_ms then
+      if other.is.scheduled_for == slot and num(other.is.renewed_at) >= tick_ms + num(run.is.delay_ms) then
         renewed = '1'
       end
     end

@@ -1,4 +1,4 @@
--- owner, previous, take, lease_ms, grace_ms, takeover_ms, exclusive, rerun, trigger, spec_hash,
+-- owner, previous, take, lease_ms, grace_ms, takeover_ms, exclusive, rerun, trigger, spec_hash, delay_ms,
 -- and for a takeover what was seen: owner, start, state, number
 local owner, take = ARGV[3], ARGV[5] == '1'
 
@@ -21,11 +21,27 @@ local function take_it()
   job.touched = true
 end
 
+-- A record that is only told, and not saved.
+local function told(fields)
+  local record = new_record('', RUN_FIELDS)
+  for name, value in pairs(fields) do
+    record.is[name] = value
+  end
+  record.touched = false
+  return record
+end
+
 if not run then
-  if tick_ms > now + EARLY_TOLERANCE_MS then
-    return answer('too_early', int(tick_ms - now - EARLY_TOLERANCE_MS))
+  local early_ms = tick_ms + tonumber(ARGV[13]) - now - EARLY_TOLERANCE_MS
+  if early_ms > 0 then
+    return answer('too_early', int(early_ms))
   elseif is_forgotten() then
     return answer('forgot')
+  end
+  local first, last, outcome, reason, by = string.match(job.is.range, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+  if first and first <= tick and tick <= last then
+    run = told({ scheduled_for = tick, state = 'done', owner = by, outcome = outcome, reason = reason })
+    return answer('done')
   elseif tick_s <= math.max(num(job.is.floor), num(job.is.decided_through)) then
     return answer('too_old')
   elseif job.is.paused ~= '' then
@@ -38,6 +54,7 @@ if not run then
   set(run, 'start', '0')
   set(run, 'exclusive', ARGV[9])
   set(run, 'rerun', ARGV[10])
+  set(run, 'delay_ms', ARGV[13])
   for _, name in ipairs({ 'begun_at', 'renewed_at', 'ended_at', 'duration_ms', 'asserted' }) do
     set(run, name, '0')
   end
@@ -54,7 +71,7 @@ end
 
 -- An abandoned run is free. A claim that waits without a sign of life is, too. A begun one is not: it must have been
 -- called lost first, and its owner must have had the time to stop it; watchers wait for that before they send this.
-local seen = is_seen(run, ARGV[13], ARGV[14], ARGV[15], ARGV[16])
+local seen = is_seen(run, ARGV[14], ARGV[15], ARGV[16], ARGV[17])
 local may_take = run.is.state == 'abandoned'
   or (run.is.state == 'claimed' and seen)
   or (run.is.state == 'lost' and seen and run.is.rerun == '1' and num(run.is.start) < STARTS_MOST)

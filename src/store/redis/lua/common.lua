@@ -180,7 +180,7 @@ local function json_of(record, fields)
 end
 
 local HISTORY_FIELDS = {
-  'scheduled_for', 'outcome', 'reason', 'late_outcome', 'owner', '#start', '#ended_at', '#duration_ms',
+  'scheduled_for', 'outcome', 'reason', 'range_first', '#range_count', 'late_outcome', 'owner', '#start', '#ended_at', '#duration_ms',
   'exit_code', 'signal', 'error',
 }
 

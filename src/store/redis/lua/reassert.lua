@@ -1,7 +1,8 @@
--- owner, start, begun, lease_ms, grace_ms, takeover_ms, exclusive, rerun, trigger, spec_hash, number
+-- owner, start, begun, lease_ms, grace_ms, takeover_ms, exclusive, rerun, trigger, spec_hash, number,
+-- delay_ms
 -- Makes the record of a run again, from its owner's word. Where there is nothing to make, what follows renews it.
 local function is_settled_as_forgotten()
-  return run.is.state == 'done' and run.is.outcome == 'missed' and run.is.reason == 'store_forgot'
+  return run.is.state == 'done' and run.is.range_first == '' and run.is.outcome == 'missed' and run.is.reason == 'store_forgot'
 end
 
 local function may_make()
@@ -48,6 +49,7 @@ if is_registered and may_make() then
   set(run, 'lease_ms', ARGV[6])
   set(run, 'grace_ms', ARGV[7])
   set(run, 'takeover_ms', ARGV[8])
+  set(run, 'delay_ms', ARGV[14])
   set(run, 'exclusive', ARGV[9])
   set(run, 'rerun', ARGV[10])
   set(run, 'trigger', ARGV[11])

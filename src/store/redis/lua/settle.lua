@@ -1,5 +1,5 @@
 -- owner, previous, decision (missed, skipped, lost, drained), reason, expect (absent, own, unchanged);
--- then for absent: after_ms; for own: owner; for unchanged: owner, start, state, number
+-- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner; for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 if not is_registered then
@@ -12,13 +12,32 @@ local function is_settled(by)
     and (decision == 'missed' or decision == 'skipped')
 end
 
--- Whether the decision would say more of a tick than anybody can know.
+-- Whether the decision would say more of a tick than anybody can know; of a range, of its first tick.
 local is_loss = decision == 'missed' and reason == 'store_forgot'
-local says_too_much = num(job.is.forgot_at) > 0 and is_forgotten() and not is_loss
-  and (decision == 'missed' or decision == 'skipped')
+local function says_too_much(at_ms)
+  local unsure = at_ms <= num(job.is.since) and not (run and is_asserted(run))
+  return num(job.is.forgot_at) > 0 and unsure and not is_loss and (decision == 'missed' or decision == 'skipped')
+end
 -- A tick up to which all is known to be decided: somebody had it, and its record was lost.
 local may_record_loss = is_loss and num(job.is.forgot_at) > 0 and tick_ms <= num(job.is.since)
   and tick_s > num(job.is.floor)
+
+-- A record of a tick that nobody has.
+local function untaken()
+  local record = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
+  set(record, 'scheduled_for', tick)
+  set(record, 'state', 'claimed')
+  set(record, 'owner', owner)
+  set(record, 'exclusive', '0')
+  set(record, 'rerun', '0')
+  for _, name in ipairs({
+    'start', 'number', 'lease_ms', 'grace_ms', 'takeover_ms', 'claimed_at', 'begun_at', 'renewed_at', 'duration_ms',
+    'asserted',
+  }) do
+    set(record, name, '0')
+  end
+  return record
+end
 
 if expect == 'absent' then
   if is_settled(owner) and run.is.number == '0' then
@@ -34,21 +53,35 @@ if expect == 'absent' then
   local at = tick_ms + tonumber(ARGV[8])
   if now < at then
     return answer('too_early', int(at - now))
-  elseif (decision ~= 'missed' and decision ~= 'skipped') or says_too_much then
+  elseif (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(tick_ms) then
     return answer('changed')
   end
-  run = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
-  set(run, 'scheduled_for', tick)
-  set(run, 'state', 'claimed')
-  set(run, 'owner', owner)
-  set(run, 'exclusive', '0')
-  set(run, 'rerun', '0')
-  for _, name in ipairs({
-    'start', 'number', 'lease_ms', 'grace_ms', 'takeover_ms', 'claimed_at', 'begun_at', 'renewed_at', 'duration_ms',
-    'asserted',
-  }) do
-    set(run, name, '0')
+  run = untaken()
+  advance(previous)
+elseif expect == 'range' then
+  local at, first, first_s = tick_ms + tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10])
+  local through = num(job.is.decided_through)
+  if is_settled(owner) and run.is.number == '0' then
+    return answer('settled')
+  elseif previous > through or through >= first_s or first_s > tick_s
+    or (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(first_s * 1000) then
+    return answer('changed')
   end
+  local lowest = redis.call('ZRANGEBYSCORE', prefix .. 'final', first_s, tick_s, 'LIMIT', 0, 1)[1]
+  for _, other in ipairs(open) do
+    local tick_of = other.is.scheduled_for
+    if first <= tick_of and tick_of <= tick and (not lowest or tick_of < lowest) then
+      lowest = tick_of
+    end
+  end
+  if lowest then
+    return answer('occupied', lowest)
+  elseif now < at then
+    return answer('too_early', int(at - now))
+  end
+  run = untaken()
+  set(run, 'range_first', first)
+  set(run, 'range_count', ARGV[11])
   advance(previous)
 elseif expect == 'own' then
   if is_settled(ARGV[8]) then
@@ -70,7 +103,7 @@ local state = run.is.state
 local fits = (decision == 'lost' and state == 'begun') or (decision == 'drained' and state == 'lost')
   or ((decision == 'missed' or decision == 'skipped') and state == 'claimed')
   or (is_loss and state == 'abandoned')
-if says_too_much or not fits then
+if (expect ~= 'absent' and expect ~= 'range' and says_too_much(tick_ms)) or not fits then
   return answer('changed')
 end
 
@@ -101,5 +134,8 @@ if undecided and run.is.outcome ~= '' then
 end
 if decision ~= 'lost' then
   close()
+end
+if run.is.range_first ~= '' then
+  set(job, 'range', table.concat({ run.is.range_first, tick, run.is.outcome, run.is.reason, run.is.owner }, ' '))
 end
 return answer('settled')

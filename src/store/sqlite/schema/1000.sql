@@ -24,10 +24,6 @@ CREATE TABLE IF NOT EXISTS job (
     history_ticks INTEGER,
     history_successful INTEGER,
     history_failed INTEGER,
-    identity TEXT,
-    evicted INTEGER,
-    forgot_at INTEGER,
-    quiet_ms INTEGER,
     PRIMARY KEY (namespace, job)
 ) WITHOUT ROWID;
 
@@ -60,7 +56,6 @@ CREATE TABLE IF NOT EXISTS run (
     error TEXT,
     late_outcome TEXT,
     lost_by TEXT,
-    asserted INTEGER,
     PRIMARY KEY (namespace, job, scheduled_for)
 ) WITHOUT ROWID;
 
@@ -82,11 +77,6 @@ CREATE TABLE IF NOT EXISTS history (
     signal INTEGER,
     error TEXT,
     output_tail TEXT
-);
-
--- One row: what tells this file from every other, also from one that is put in its place.
-CREATE TABLE IF NOT EXISTS file (
-    id TEXT NOT NULL
 );
 
 CREATE INDEX IF NOT EXISTS history_of_job ON history (namespace, job, id);

@@ -1,0 +1,155 @@
+//! One small record per member of a fleet: who is there, with which table, and which runs it has. Members write their
+//! own and read all, now and then. Nothing about a run is decided by it: it says where to look.
+//!
+//! A presence is JSON in the store. Fields that we do not know are those of a newer version or of another kind of
+//! member, and are passed over; absent ones read as empty. So it needs no version of its own.
+
+use super::ReplicaId;
+use super::RunKey;
+use serde::Deserialize;
+use serde::Serialize;
+
+/// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
+pub const PRESENT_RUNS_MOST: usize = 500;
+
+/// What a member says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Presence {
+    /// Its id; the record's key, and not in its text.
+    #[serde(skip, default = "nobody")]
+    pub name: ReplicaId,
+    /// The store's clock when it was written, milliseconds since the epoch: for people. Set by the store.
+    #[serde(skip_serializing, default)]
+    pub written_at: i64,
+    /// What the member is: [`Presence::REPLICA`] runs jobs. Others only name runs to look at. Empty: unreadable.
+    #[serde(default)]
+    pub kind: String,
+    /// Grows with every writing: who sees it unchanged sees no sign of life.
+    #[serde(default)]
+    pub number: u64,
+    /// Version of its program.
+    #[serde(default)]
+    pub version: String,
+    /// Revision of its table.
+    #[serde(default)]
+    pub revision: String,
+    /// Version of its zone data.
+    #[serde(default)]
+    pub zone_data: String,
+    /// How many jobs its table has.
+    #[serde(default)]
+    pub jobs: u64,
+    /// The names of some of them, so that a table can be told from one of another deployment.
+    #[serde(default)]
+    pub some_jobs: Vec<String>,
+    /// Its lease, milliseconds.
+    #[serde(default)]
+    pub lease_ms: u64,
+    /// How long it has been up by its boot clock, milliseconds.
+    #[serde(default)]
+    pub up_ms: u64,
+    /// How far its clock is ahead of the store's, milliseconds, where it knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_ms: Option<i64>,
+    /// Whether it is about to end and claims nothing more.
+    #[serde(default)]
+    pub draining: bool,
+    /// Ids of its open runs, oldest first, [`PRESENT_RUNS_MOST`] at most. Texts: an id of a form that we do not know is
+    /// no reason not to read the rest.
+    #[serde(default)]
+    pub runs: Vec<String>,
+}
+
+fn nobody() -> ReplicaId {
+    ReplicaId::from_record("")
+}
+
+impl Presence {
+    /// The kind of a daemon.
+    pub const REPLICA: &str = "replica";
+
+    /// A member of a kind that has nothing to say yet.
+    pub fn new(name: ReplicaId, kind: &str) -> Self {
+        Self {
+            name,
+            written_at: 0,
+            kind: kind.into(),
+            number: 0,
+            version: String::new(),
+            revision: String::new(),
+            zone_data: String::new(),
+            jobs: 0,
+            some_jobs: Vec::new(),
+            lease_ms: 0,
+            up_ms: 0,
+            offset_ms: None,
+            draining: false,
+            runs: Vec::new(),
+        }
+    }
+
+    /// The record as a store keeps it, without the time of writing: that is the store's to add.
+    pub fn to_text(&self) -> String {
+        serde_json::to_string(self).expect("texts and numbers are always JSON")
+    }
+
+    /// Reads what [`Self::to_text`] writes. What cannot be read gives a member of no kind that says nothing, so that it
+    /// can be removed as any other that gives no sign of life.
+    pub fn from_text(name: &str, text: &str) -> Self {
+        let name = ReplicaId::from_record(name);
+        match serde_json::from_str::<Self>(text) {
+            Ok(presence) => Self { name, ..presence },
+            Err(_) => Self::new(name, ""),
+        }
+    }
+
+    /// Whether it runs jobs.
+    pub fn is_replica(&self) -> bool {
+        self.kind == Self::REPLICA
+    }
+
+    /// The runs that it names and that we can read.
+    pub fn run_keys(&self) -> impl Iterator<Item = RunKey> {
+        self.runs.iter().filter_map(|id| RunKey::parse(id))
+    }
+}
+
+/// What a member found when it met the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gathering {
+    /// The store's clock, milliseconds since the epoch.
+    pub at: i64,
+    /// All members, by name; with oneself.
+    pub members: Vec<Presence>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobName;
+    use crate::job::Tick;
+
+    #[test]
+    fn a_presence_is_read_back_and_its_unknown_fields_are_passed_over() {
+        let run = RunKey::new(JobName::new("a").unwrap(), Tick::from_seconds(1_772_330_400));
+        let mine = Presence {
+            number: 7,
+            offset_ms: Some(-3),
+            runs: vec![run.to_string(), "a@whenever".into()],
+            ..Presence::new(ReplicaId::new("web", "1"), Presence::REPLICA)
+        };
+        let text = mine.to_text().replacen('{', r#"{"written_at":9,"mood":{"good":[true]},"#, 1);
+        let read = Presence::from_text("web-1", &text);
+        assert_eq!(read, Presence { written_at: 9, ..mine });
+        assert_eq!(read.run_keys().collect::<Vec<_>>(), [run]);
+    }
+
+    #[test]
+    fn what_is_no_presence_is_a_member_of_no_kind() {
+        for text in ["", "[]", "{\"number\":\"x\"}", "\u{1}"] {
+            let read = Presence::from_text("web-1", text);
+            assert_eq!(read, Presence::new(ReplicaId::from_record("web-1"), ""), "{text}");
+            assert!(!read.is_replica());
+        }
+    }
+}
