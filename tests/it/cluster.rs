@@ -4,7 +4,6 @@ mod crash;
 mod outage;
 mod race;
 mod skew;
-mod tables;
 
 use crate::processes;
 use crate::support::bench::Kind;

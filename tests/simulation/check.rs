@@ -1,6 +1,5 @@
 //! What must hold in every world.
 
-use super::table::LEAVING;
 use super::world::CALM;
 use super::world::EPOCH;
 use super::world::Micros;
@@ -15,7 +14,6 @@ pub fn all(world: &World) -> Result<(), String> {
     overlaps(world)?;
     tokens(world)?;
     outcomes(world)?;
-    leaving(world)?;
     lines(world)
 }
 
@@ -108,18 +106,6 @@ fn outcomes(world: &World) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A run that began does not stay open when its replica died, although no table has the job any more: it is found by
-/// what members say of themselves, or by reading all jobs.
-fn leaving(world: &World) -> Result<(), String> {
-    let name = JobName::new(LEAVING).unwrap();
-    let still_there = world.lives.iter().any(|(replica, life, _, to)| (*replica, *life) == (0, 1) && *to > CALM);
-    let open = |run: &&RunRecord| matches!(run.state, RunState::Begun | RunState::Lost);
-    match world.records.runs(&name).find(open).filter(|_| !still_there) {
-        Some(run) => Err(format!("{name}@{} is open at the end: {run:?}", run.scheduled_for)),
-        None => Ok(()),
-    }
 }
 
 /// A replica that was up over a tick and its starting deadline says of it that it has it, or one time why not.

@@ -6,7 +6,6 @@
 
 mod check;
 mod random;
-mod table;
 mod world;
 
 use world::Faults;

@@ -1,6 +1,5 @@
 use super::check;
 use super::random::Random;
-use super::table;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use onecron::clock::Boot;
@@ -13,10 +12,14 @@ use onecron::engine::Notice;
 use onecron::engine::RequestId;
 use onecron::engine::StartOrder;
 use onecron::engine::StoreFailure;
+use onecron::job::CatchUp;
 use onecron::job::*;
+use onecron::schedule::Schedule;
+use onecron::schedule::Zone;
 use onecron::store::Records;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Microseconds of true time.
 pub type Micros = u64;
@@ -49,8 +52,6 @@ enum What {
     Wake { replica: usize },
     Arrive { replica: usize, incarnation: u32, request: RequestId, steps: Arc<Vec<Step>>, reply: Option<Micros> },
     Reply { replica: usize, incarnation: u32, request: RequestId, result: Result<Vec<Answer>, StoreFailure> },
-    ArriveMeeting { replica: usize, incarnation: u32, sent: Boot, meeting: Meeting, reply: Option<Micros> },
-    Tell { replica: usize, incarnation: u32, event: Event },
     Spawn { replica: usize, incarnation: u32, order: Box<StartOrder> },
     ChildEnds { child: usize, killed: bool },
     Ended { replica: usize, incarnation: u32, run: RunKey, exit: Exit },
@@ -58,13 +59,6 @@ enum What {
     Restart { replica: usize },
     Pause { replica: usize, until: Micros },
     Step { replica: usize, by_ms: i64 },
-}
-
-/// What is asked beside steps.
-#[derive(Debug, Clone)]
-enum Meeting {
-    Meet { mine: Box<Presence>, gone: Vec<Presence> },
-    Survey,
 }
 
 /// A started process: the ledger that is checked.
@@ -138,7 +132,7 @@ impl World {
 
     pub fn play(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
-        let table = table::of_all(&mut random);
+        let table = table(&mut random);
         let replicas = (0..REPLICAS)
             .map(|_| Replica {
                 engine: None,
@@ -263,28 +257,6 @@ impl World {
                 }
                 self.tell(replica, Event::Answered { request, result });
             }
-            What::ArriveMeeting { replica, incarnation, sent, meeting, reply } => {
-                let event = match meeting {
-                    Meeting::Meet { mine, gone } => {
-                        let result = Ok(self.records.meet(Some(&mine), &gone, self.store_time()));
-                        Event::Met { sent, result }
-                    }
-                    Meeting::Survey => {
-                        let jobs = self.records.jobs().map(|(name, record)| (name.clone(), record.clone()));
-                        Event::Surveyed { result: Ok(jobs.collect()) }
-                    }
-                };
-                if let Some(at) = reply {
-                    self.put(at, What::Tell { replica, incarnation, event });
-                }
-            }
-            What::Tell { replica, incarnation, event } => {
-                if self.replicas[replica].incarnation == incarnation
-                    && !self.later(replica, |event| What::Tell { replica, incarnation, event }, event.clone())
-                {
-                    self.tell(replica, event);
-                }
-            }
             What::Spawn { replica, incarnation, order } => {
                 if self.replicas[replica].incarnation == incarnation && self.replicas[replica].engine.is_some() {
                     if self.later(replica, |order| What::Spawn { replica, incarnation, order }, order.clone()) {
@@ -357,9 +329,7 @@ impl World {
         this.paused_until = 0;
         this.up_since = self.now;
         let me = ReplicaId::new(&format!("r{replica}"), &this.incarnation.to_string());
-        let first = replica == 0 && this.incarnation == 1;
-        let table = if first { table::with_a_job_that_leaves(&self.table) } else { self.table.clone() };
-        this.engine = Some(Engine::new(me, &table, now));
+        this.engine = Some(Engine::new(me, &self.table, now));
         self.tell(replica, Event::Woke);
     }
 
@@ -415,8 +385,6 @@ impl World {
                     }
                 }
             }
-            Effect::Meet { mine, gone } => self.send_meeting(replica, Meeting::Meet { mine, gone }),
-            Effect::Survey => self.send_meeting(replica, Meeting::Survey),
             Effect::Terminate { run } => self.signal(replica, &run, false),
             Effect::Kill { run } => self.signal(replica, &run, true),
             Effect::Notice(notice) => self.lines.push(Line { at: self.now, replica, incarnation, notice }),
@@ -424,8 +392,8 @@ impl World {
         }
     }
 
-    /// When a request is at the store, if it gets there, and when its reply is back, if that does.
-    fn travel(&mut self) -> (Option<Micros>, Option<Micros>) {
+    fn send(&mut self, replica: usize, request: RequestId, steps: Arc<Vec<Step>>) {
+        let incarnation = self.replicas[replica].incarnation;
         let bad = self.faults.network && self.now < CALM;
         let random = &mut self.random;
         let there = self.now
@@ -437,34 +405,13 @@ impl World {
         let lost = bad && random.chance(25);
         let reply_lost = bad && random.chance(25);
         let timeout = self.now + REQUEST_TIMEOUT;
-        let reply = (!lost && !reply_lost && back < timeout).then_some(back);
-        ((!lost).then_some(there), reply)
-    }
-
-    fn send(&mut self, replica: usize, request: RequestId, steps: Arc<Vec<Step>>) {
-        let incarnation = self.replicas[replica].incarnation;
-        let (there, reply) = self.travel();
-        if let Some(there) = there {
+        let reply = (!reply_lost && back < timeout).then_some(back);
+        if !lost {
             self.put(there, What::Arrive { replica, incarnation, request, steps, reply });
         }
-        if reply.is_none() {
-            let result = Err(no_answer());
-            self.put(self.now + REQUEST_TIMEOUT, What::Reply { replica, incarnation, request, result });
-        }
-    }
-
-    fn send_meeting(&mut self, replica: usize, meeting: Meeting) {
-        let (incarnation, sent) = (self.replicas[replica].incarnation, self.clocks(replica).boot);
-        let (there, reply) = self.travel();
-        let failed = match meeting {
-            Meeting::Meet { .. } => Event::Met { sent, result: Err(no_answer()) },
-            Meeting::Survey => Event::Surveyed { result: Err(no_answer()) },
-        };
-        if let Some(there) = there {
-            self.put(there, What::ArriveMeeting { replica, incarnation, sent, meeting, reply });
-        }
-        if reply.is_none() {
-            self.put(self.now + REQUEST_TIMEOUT, What::Tell { replica, incarnation, event: failed });
+        if lost || reply.is_none() {
+            let failure = StoreFailure { kind: "maybe_applied", detail: "no answer".into() };
+            self.put(timeout, What::Reply { replica, incarnation, request, result: Err(failure) });
         }
     }
 
@@ -544,6 +491,50 @@ impl World {
     }
 }
 
-fn no_answer() -> StoreFailure {
-    StoreFailure { kind: "maybe_applied", detail: "no answer".into() }
+fn table(random: &mut Random) -> JobTable {
+    use ConcurrencyPolicy::*;
+    use LostRunPolicy::*;
+    let kinds = [
+        ("quick-forbid", "@every 3s", Forbid, Report, "short", 0),
+        ("quick-allow", "@every 4s", Allow, Report, "short", 0),
+        ("long-forbid", "@every 20s", Forbid, Report, "long", 0),
+        ("long-rerun", "@every 25s", Forbid, Rerun, "long", 0),
+        ("allow-rerun", "@every 30s", Allow, Rerun, "long", 0),
+        ("retrying", "@every 10s", Forbid, Report, "short", 2),
+        ("suspended", "@every 15s", Forbid, Report, "short", 0),
+    ];
+    let job = |(name, schedule, concurrency_policy, lost_run_policy, kind, limit): (&str, &str, _, _, &str, u32)| {
+        Arc::new(JobSpec {
+            name: JobName::new(name).unwrap(),
+            description: kind.into(),
+            schedule: Schedule::parse(schedule, &Zone::utc(), name).unwrap(),
+            command: CommandSpec {
+                program: Program::Direct(vec!["true".into()]),
+                working_dir: None,
+                env: BTreeMap::new(),
+            },
+            concurrency_policy,
+            catch_up: match name {
+                "retrying" => CatchUp::All,
+                "quick-allow" => CatchUp::None,
+                _ => CatchUp::Latest,
+            },
+            suspend: name == "suspended",
+            lost_run_policy,
+            timeout: Some(Duration::from_secs(40)),
+            termination_grace_period: Duration::from_secs(2),
+            jitter: Duration::from_millis(if name == "long-rerun" { 7_000 } else { 0 }),
+            starting_deadline: None,
+            retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
+            output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
+            history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
+            spec_hash: name.into(),
+        })
+    };
+    let scheduler = SchedulerSpec {
+        lock_lease: Duration::from_secs(5),
+        clock_skew_tolerance: Duration::from_millis(500),
+        max_concurrent_runs: if random.chance(300) { 3 } else { 10 },
+    };
+    JobTable { jobs: kinds.into_iter().map(job).collect(), scheduler, revision: "test".into() }
 }
