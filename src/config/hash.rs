@@ -7,6 +7,7 @@ use crate::job::JobSpec;
 use crate::job::LostRunPolicy;
 use crate::job::Program;
 use std::fmt::Display;
+use std::fmt::Write;
 
 /// FNV-1a with 128 bits (offset basis and prime of the published definition). Frozen: replicas of two versions of
 /// onecron compare what it returns.
@@ -35,12 +36,18 @@ pub(super) fn revision(contents: &[&[u8]], zone_data: &str) -> String {
 
 /// A definition as a text in which every part carries its name and length.
 #[derive(Default)]
-struct Canonical(String);
+struct Canonical {
+    text: String,
+    /// The value being put, whose length comes before it.
+    value: String,
+}
 
 impl Canonical {
     fn put(&mut self, name: &str, value: impl Display) {
-        let value = value.to_string();
-        self.0.push_str(&format!("{name}={}:{value};", value.len()));
+        self.value.clear();
+        let shown = write!(self.value, "{value}");
+        let put = write!(self.text, "{name}={}:{};", self.value.len(), self.value);
+        shown.and(put).expect("a String takes all that is written to it");
     }
 }
 
@@ -97,7 +104,7 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     text.put("ticks", spec.history.ticks);
     text.put("successful", spec.history.successful);
     text.put("failed", spec.history.failed);
-    format!("{:032x}", fnv128(&[text.0.as_bytes()]))
+    format!("{:032x}", fnv128(&[text.text.as_bytes()]))
 }
 
 #[cfg(test)]

@@ -223,8 +223,7 @@ impl Daemon {
         let Settings { me, loaded, store, drain_timeout, clock, ends_with_stdin, .. } = self.settings;
         let table = loaded.table;
         let (sender, inbox) = mpsc::channel::<Message>(INBOX);
-        let tolerance = table.scheduler.clock_skew_tolerance;
-        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock), tolerance));
+        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock)));
         let mut chores = JoinSet::new();
         chores.spawn(signals::pass_on(signals::listen()?, sender.clone()));
         chores.spawn(Arc::clone(&store_watch).keep());

@@ -12,12 +12,14 @@ use crate::engine::Notice;
 use crate::engine::RequestId;
 use crate::engine::StartOrder;
 use crate::engine::StoreFailure;
+use crate::job::Presence;
 use crate::job::RunKey;
 use crate::job::Step;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Store;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -25,6 +27,10 @@ use tokio::task::JoinSet;
 
 /// A request that has no answer after this, or after a quarter of the lease, has none: the engine asks again.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// How long reading all jobs may take. No lease waits for it.
+const SURVEY_WITHIN: Duration = Duration::from_secs(10);
+/// How long the end of a daemon waits for its presence to be removed.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How the engine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +67,8 @@ impl Hands {
     pub fn perform(&mut self, effect: Effect) -> Option<Drained> {
         match effect {
             Effect::Ask { request, steps } => self.ask(request, steps),
+            Effect::Meet { mine, gone } => self.meet(mine, gone),
+            Effect::Survey => self.survey(),
             Effect::Start(order) => self.start(order),
             Effect::Extend { run, lease_end } => {
                 if let Some(control) = self.controls.get(&run) {
@@ -89,15 +97,32 @@ impl Hands {
     fn ask(&mut self, request: RequestId, steps: Arc<Vec<Step>>) {
         let (store, limit) = (Arc::clone(&self.store), self.ask_limit);
         self.asking.spawn(async move {
-            let result = match tokio::time::timeout(limit, store.apply(&steps)).await {
-                Ok(answered) => answered.map_err(|error| failure(&error)),
-                Err(_) => Err(StoreFailure {
-                    kind: "maybe_applied",
-                    detail: format!("{} steps on {}: no answer within {limit:?}", steps.len(), store.url()),
-                }),
-            };
+            let what = format!("{} steps", steps.len());
+            let result = within(limit, (&what, store.url()), store.apply(&steps)).await;
             Event::Answered { request, result }
         });
+    }
+
+    fn meet(&mut self, mine: Box<Presence>, gone: Vec<Presence>) {
+        let (store, clock, limit) = (Arc::clone(&self.store), Arc::clone(&self.launcher.clock), self.ask_limit);
+        self.asking.spawn(async move {
+            let sent = clock.now().boot;
+            let result = within(limit, ("a meeting", store.url()), store.meet(Some(&mine), &gone)).await;
+            Event::Met { sent, result }
+        });
+    }
+
+    fn survey(&mut self) {
+        let store = Arc::clone(&self.store);
+        self.asking.spawn(async move {
+            let result = within(SURVEY_WITHIN, ("all jobs' records", store.url()), store.jobs()).await;
+            Event::Surveyed { result }
+        });
+    }
+
+    /// Takes our presence out of the store, if that is possible soon: others see earlier that we are not there.
+    pub async fn leave(&self) {
+        let _ = tokio::time::timeout(LEAVE_WITHIN, self.store.leave(&self.launcher.me)).await;
     }
 
     fn start(&mut self, order: Box<StartOrder>) {
@@ -117,7 +142,6 @@ impl Hands {
             Notice::StoreConnected { outage } => {
                 self.chores.spawn(Arc::clone(&self.store_watch).greet(*outage));
             }
-            Notice::ClockSkewed { by_ms } => self.store_watch.clock_is_ahead(*by_ms),
             Notice::RunFinished { .. } => self.finished += 1,
             _ => {}
         }
@@ -128,6 +152,21 @@ impl Hands {
 /// How long a request may take.
 pub fn ask_limit(lease: Duration) -> Duration {
     ANSWER_WITHIN.min(lease / 4)
+}
+
+/// The answer to a question, or why there is none.
+async fn within<T>(
+    limit: Duration,
+    (what, store): (&str, &str),
+    question: impl Future<Output = Result<T, Error>>,
+) -> Result<T, StoreFailure> {
+    match tokio::time::timeout(limit, question).await {
+        Ok(answered) => answered.map_err(|error| failure(&error)),
+        Err(_) => {
+            let detail = format!("{what} on {store}: no answer within {limit:?}");
+            Err(StoreFailure { kind: "maybe_applied", detail })
+        }
+    }
 }
 
 fn failure(error: &Error) -> StoreFailure {

@@ -1,5 +1,6 @@
 //! What the engine noticed, as events of the catalogue.
 
+use crate::engine::Disagreement;
 use crate::engine::Notice;
 use crate::engine::RunFacts;
 use crate::engine::StartOrder;
@@ -14,9 +15,14 @@ use crate::telemetry::events::RunFinished;
 use crate::telemetry::events::RunLost;
 use crate::telemetry::events::RunRetried;
 use crate::telemetry::events::RunSkipped;
+use crate::telemetry::events::TableDisagrees;
 use chrono::DateTime;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// What is to be done when members cannot meet.
+const PRESENCE_WANTED: &str = "the store must take one record per replica: until it does, other tables and the runs of \
+                               jobs that are in no table any more are not noticed";
 
 /// What lines about a start say.
 pub fn fields_of(order: &StartOrder) -> RunFields {
@@ -45,29 +51,43 @@ fn length(ms: i64) -> Duration {
 #[derive(Debug)]
 pub struct Reporter {
     policies: BTreeMap<JobName, LostRunPolicy>,
+    /// How far clocks may differ.
+    tolerance: Duration,
 }
 
 impl Reporter {
     /// For the jobs of a table.
     pub fn new(table: &JobTable) -> Self {
-        Self { policies: table.jobs.iter().map(|job| (job.name.clone(), job.lost_run_policy)).collect() }
+        let policies = table.jobs.iter().map(|job| (job.name.clone(), job.lost_run_policy)).collect();
+        Self { policies, tolerance: table.scheduler.clock_skew_tolerance }
     }
 
-    /// Says it. `StoreConnected` and `ClockSkewed` are said by [`super::store_watch`], which knows more.
+    /// Says it. `StoreConnected` is said by [`super::store_watch`], which knows more.
     pub fn say(&self, notice: Notice) {
         match notice {
-            Notice::StoreConnected { .. } | Notice::ClockSkewed { .. } => {}
+            Notice::StoreConnected { .. } => {}
             Notice::JobRegistered { job, since, again } => {
                 let since = DateTime::from_timestamp_millis(since).unwrap_or_default();
                 if again { events::job_forgotten(&job, since) } else { events::job_registered(&job, since) }
             }
             Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
+            Notice::JobUnreadable { job, format } => events::job_unreadable(&job, format),
             Notice::JobAhead { job, through } => events::job_ahead(&job, through),
             Notice::StoreForgot { jobs, since } => {
                 let since = DateTime::from_timestamp_millis(since).unwrap_or_default();
                 events::store_forgot(jobs, since);
             }
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
+            Notice::MeetingFails { detail } => events::store_unsafe("presence", &detail, PRESENCE_WANTED),
+            Notice::TableDisagrees(found) => {
+                let Disagreement { revision, others, differs, jobs, detail, lasting } = *found;
+                let (others, differs, jobs) = (&others[..], &differs[..], &jobs[..]);
+                let (revision, detail) = (revision.as_str(), detail.as_str());
+                events::table_disagrees(TableDisagrees { revision, others, differs, jobs, detail, lasting });
+            }
+            Notice::TableAgrees { revision } => events::table_agrees(&revision),
+            Notice::ClockSkewed { offset_ms, severe } => events::clock_skewed(offset_ms, self.tolerance, severe),
+            Notice::ClockInOrder { offset_ms } => events::clock_in_order(offset_ms, self.tolerance),
             Notice::ClockJumped { by_ms } => events::clock_jumped(by_ms),
             Notice::TickLate { late_ms } => events::tick_late(length(late_ms)),
             Notice::TicksPassed { job, first, through } => events::ticks_passed(&job, first, through),

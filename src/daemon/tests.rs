@@ -130,10 +130,9 @@ fn bench(store: Broken) -> Bench {
     let table = table("true");
     let (guard, orders) = Guard::new();
     let (sender, inbox) = mpsc::channel(16);
-    let tolerance = Duration::from_secs(2);
     let hands = Hands {
         store: Arc::clone(&store),
-        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock), tolerance)),
+        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock))),
         ask_limit: Duration::from_millis(50),
         launcher: Launcher { me: me(), clock: Arc::clone(&clock), guard, inbox: sender.clone() },
         reporter: Reporter::new(&table),

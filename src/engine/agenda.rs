@@ -38,7 +38,7 @@ const AUDIT_MARGIN: Duration = Duration::from_secs(1);
 const KEEP_LEAST: Duration = Duration::from_secs(3600);
 
 /// A job of the table, and what is known of it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Job {
     /// Its definition.
     pub spec: Arc<JobSpec>,
@@ -54,6 +54,10 @@ pub struct Job {
     pub revision: u64,
     /// See [`JobRecord::decided_through`](crate::job::JobRecord::decided_through); unknown before the first answer.
     pub decided_through: Option<i64>,
+    /// Whether the store has records of it that this version cannot read.
+    pub unreadable: bool,
+    /// Whether it was last registered under another definition than ours.
+    pub defined_otherwise: bool,
     /// See [`JobRecord::last_success`](crate::job::JobRecord::last_success).
     pub last_success: Option<Tick>,
     /// The tick that comes next.
@@ -130,6 +134,8 @@ impl Engine {
             registered: false,
             revision: 0,
             decided_through: None,
+            unreadable: false,
+            defined_otherwise: false,
             last_success: None,
             next: None,
             next_due: 0,
@@ -225,6 +231,7 @@ impl Engine {
         let Some(record) = answer.job else { return };
         self.note_registration(now, name, &record);
         let Some(job) = self.jobs.get_mut(name) else { return };
+        job.unreadable = false;
         let first = !std::mem::replace(&mut job.registered, true);
         if job.after(record.decided_through) == job.next {
             job.previous = record.decided_through; // nothing lies between: the chain of decided ticks goes on
@@ -277,7 +284,7 @@ impl Engine {
         }
     }
 
-    fn is_tracked(&self, run: &RunKey) -> bool {
+    pub(super) fn is_tracked(&self, run: &RunKey) -> bool {
         self.ticks.contains_key(run)
             || self.runs.contains_key(run)
             || self.watches.contains_key(run)
@@ -305,6 +312,9 @@ impl Engine {
     /// Takes on the ticks that are over and that no record decides, oldest first.
     fn audit(&mut self, now: Now, name: &JobName) {
         let Some(job) = self.jobs.get(name) else { return };
+        if job.unreadable {
+            return; // again when it is registered
+        }
         let Some(mut previous) = job.decided_through else { return };
         let decision = match job.spec.suspend {
             true => Decision::Skipped(SkipReason::Suspended),

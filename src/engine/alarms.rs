@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Alarms {
     by_time: BTreeSet<(Boot, Topic)>,
     by_topic: BTreeMap<Topic, Boot>,
@@ -25,6 +25,11 @@ impl Alarms {
         if let Some(at) = self.by_topic.remove(topic) {
             self.by_time.remove(&(at, topic.clone()));
         }
+    }
+
+    /// Whether the topic has one.
+    pub fn is_set(&self, topic: &Topic) -> bool {
+        self.by_topic.contains_key(topic)
     }
 
     /// The earliest.

@@ -14,7 +14,7 @@ use crate::job::SkipReason;
 use std::time::Duration;
 
 /// A drain under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Drain {
     /// When runs are stopped.
     stop_at: Boot,
@@ -29,6 +29,11 @@ pub struct Drain {
 }
 
 impl Drain {
+    /// Whether the daemon was told that it may end.
+    pub const fn is_over(&self) -> bool {
+        self.said
+    }
+
     /// When to look again; never once all is said.
     pub fn wakes(&self) -> Option<Boot> {
         (!self.said).then_some(self.next)

@@ -1,11 +1,13 @@
 //! Everything that an engine asks its daemon to do.
 
+use super::Disagreement;
 use super::RequestId;
 use crate::clock::Boot;
 use crate::job::Ending;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
+use crate::job::Presence;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::SkipReason;
@@ -69,6 +71,16 @@ pub enum Effect {
         /// What to send.
         steps: Arc<Vec<Step>>,
     },
+    /// Write our presence, remove those that are gone, read all, and report as [`Event::Met`](super::Event::Met), within
+    /// a few seconds whatever happens.
+    Meet {
+        /// Ours.
+        mine: Box<Presence>,
+        /// Members that gave no sign of life for very long.
+        gone: Vec<Presence>,
+    },
+    /// Read all jobs' records and report as [`Event::Surveyed`](super::Event::Surveyed), likewise.
+    Survey,
     /// Start a child process and report as `Started` or `NotStarted`, and later `Ended`.
     Start(Box<StartOrder>),
     /// The lease of a guarded run was confirmed to last until then.
@@ -129,6 +141,13 @@ pub enum Notice {
         /// Ticks of the former schedule up to here that nobody had taken are not run.
         through: Tick,
     },
+    /// The store has records of a job that this version cannot read.
+    JobUnreadable {
+        /// The job.
+        job: JobName,
+        /// Their form; 0: a field holds what this version does not know.
+        format: u32,
+    },
     /// The records of a job say that ticks of the future are decided.
     JobAhead {
         /// The job.
@@ -155,10 +174,29 @@ pub enum Notice {
         /// Ticks at or before this instant (milliseconds since the epoch) that nobody is known to have run are not run.
         since: i64,
     },
+    /// Members cannot meet, although the store answers otherwise.
+    MeetingFails {
+        /// In words.
+        detail: String,
+    },
+    /// Other replicas have another table, zone data or program.
+    TableDisagrees(Box<Disagreement>),
+    /// All have the same again.
+    TableAgrees {
+        /// The revision of our table.
+        revision: String,
+    },
     /// The store's clock and ours are apart.
     ClockSkewed {
-        /// By so many milliseconds at least; ours is ahead.
-        by_ms: i64,
+        /// By so many milliseconds; positive: ours is ahead.
+        offset_ms: i64,
+        /// Whether somebody has to act.
+        severe: bool,
+    },
+    /// They agree again.
+    ClockInOrder {
+        /// But for so many milliseconds.
+        offset_ms: i64,
     },
     /// The wall clock moved against the boot clock.
     ClockJumped {

@@ -1,6 +1,10 @@
 //! Everything that can happen to a replica.
 
+use crate::clock::Boot;
 use crate::job::Answer;
+use crate::job::Gathering;
+use crate::job::JobName;
+use crate::job::JobRecord;
 use crate::job::RunKey;
 use std::time::Duration;
 
@@ -44,6 +48,18 @@ pub enum Event {
     },
     /// The store was found to be another than it was, or to have evicted keys.
     StoreChanged,
+    /// The members of the fleet met, or could not.
+    Met {
+        /// When that was asked for.
+        sent: Boot,
+        /// Who is there.
+        result: Result<Gathering, StoreFailure>,
+    },
+    /// All jobs' records were read, or could not be.
+    Surveyed {
+        /// The records.
+        result: Result<Vec<(JobName, JobRecord)>, StoreFailure>,
+    },
     /// A child process runs.
     Started {
         /// Its run.

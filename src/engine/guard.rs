@@ -35,7 +35,7 @@ use std::time::Duration;
 const MARK_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is known of the store's memory of a job.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Memory {
     /// Something that we were told is not there any more.
     doubts: bool,
@@ -54,7 +54,7 @@ pub struct Memory {
 }
 
 /// See [`JobRecord::quiet_ms`].
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Mark {
     forgot_at: i64,
     seen: Boot,

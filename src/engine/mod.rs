@@ -16,13 +16,17 @@ mod attempts;
 mod drain;
 mod effect;
 mod event;
+mod fleet;
 mod guard;
 mod order;
 mod outbox;
 mod owed;
 mod runs;
+mod skew;
 mod slot;
+mod tables;
 mod ticks;
+mod unreadable;
 mod watches;
 
 #[cfg(test)]
@@ -37,7 +41,9 @@ pub use event::Event;
 pub use event::Exit;
 pub use event::RequestId;
 pub use event::StoreFailure;
+pub use fleet::About;
 pub use outbox::Topic;
+pub use tables::Disagreement;
 
 use crate::clock::Boot;
 use crate::clock::Now;
@@ -53,17 +59,21 @@ use crate::job::Verdict;
 use agenda::Job;
 use alarms::Alarms;
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 use drain::Drain;
+use fleet::Fleet;
 use guard::Forgot;
 use outbox::Change;
 use outbox::Outbox;
 use owed::Owed;
 use runs::Run;
+use skew::Skew;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
+use tables::Tables;
 use ticks::Due;
 use watches::Watch;
 
@@ -75,7 +85,7 @@ const AHEAD_MOST: i64 = 300;
 const LATE_MS: i64 = 1000;
 
 /// One replica's decisions. See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Engine {
     me: ReplicaId,
     lease: Duration,
@@ -87,8 +97,14 @@ pub struct Engine {
     clock_offset: i64,
     /// Nothing is settled before: the wall clock stepped.
     settle_from: Boot,
-    /// Whether the store said that our clock is ahead.
-    skewed: bool,
+    /// Both clocks as they were last read.
+    read: Now,
+    /// How far the wall clock is from the store's.
+    skew: Skew,
+    /// What ticks were last judged by: the wall clock, put back where it is ahead; minus boot clock, milliseconds.
+    judged_offset: i64,
+    fleet: Fleet,
+    tables: Tables,
     jobs: BTreeMap<JobName, Job>,
     /// When runs are due, milliseconds of the wall clock.
     agenda: BTreeSet<(i64, JobName)>,
@@ -134,7 +150,11 @@ impl Engine {
             started: now,
             clock_offset: offset(now),
             settle_from: now.boot,
-            skewed: false,
+            read: now,
+            skew: Skew::new(table.scheduler.clock_skew_tolerance),
+            judged_offset: offset(now),
+            fleet: Fleet::new(&table.revision, now.boot),
+            tables: Tables::default(),
             jobs: BTreeMap::new(),
             agenda: BTreeSet::new(),
             audits: BTreeSet::new(),
@@ -160,11 +180,25 @@ impl Engine {
         engine
     }
 
+    /// The same, under another program's version or zone data.
+    pub fn introduced_as(mut self, about: About) -> Self {
+        self.fleet.about = about;
+        self
+    }
+
     /// Takes an event and says what to do. Never fails: what cannot be is ignored.
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
+        self.read = now;
         self.watch_clock(now);
+        if let Event::Met { sent, result: Ok(gathering) } = &event {
+            self.store_told_time(*sent, gathering.at);
+        }
+        let now = self.judged(now);
+        self.watch_judged_clock(now);
         match event {
             Event::Woke => {}
+            Event::Met { result, .. } => self.met(now, result),
+            Event::Surveyed { result } => self.surveyed(result),
             Event::Answered { request, result } => self.answered(now, request, result),
             Event::StoreChanged => self.store_changed(),
             Event::Started { run, pid } => self.run_started(now, &run, pid),
@@ -178,6 +212,7 @@ impl Engine {
             self.look_at(now, &topic);
         }
         self.continue_drain(now);
+        self.meet(now);
         self.flush(now);
         std::mem::take(&mut self.effects)
     }
@@ -189,9 +224,11 @@ impl Engine {
         let audit = if self.drain.is_some() { None } else { self.audits.first().map(|(at, _)| *at) };
         let audit = audit.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
         let drain = self.drain.as_ref().and_then(Drain::wakes);
+        let meeting = self.fleet.wakes().filter(|_| !self.drain.as_ref().is_some_and(Drain::is_over));
+        let ahead = TimeDelta::milliseconds(self.skew.correction_ms());
         WakeAt {
-            wall: [tick, audit].into_iter().flatten().min(),
-            boot: [self.alarms.first(), self.outbox.next_try(), drain].into_iter().flatten().min(),
+            wall: [tick, audit].into_iter().flatten().min().map(|at| at + ahead),
+            boot: [self.alarms.first(), self.outbox.next_try(), drain, meeting].into_iter().flatten().min(),
         }
     }
 
@@ -209,8 +246,7 @@ impl Engine {
         self.effects.push(Effect::Notice(notice));
     }
 
-    /// After a step of the wall clock nothing is settled for a lease, and a clock that went back must not leave the
-    /// agenda waiting for instants that it had seen already.
+    /// After a step of the wall clock nothing is settled for a lease.
     fn watch_clock(&mut self, now: Now) {
         let by_ms = offset(now) - self.clock_offset;
         self.clock_offset = offset(now);
@@ -219,7 +255,14 @@ impl Engine {
         }
         self.notice(Notice::ClockJumped { by_ms });
         self.settle_from = now.boot + self.lease;
-        if by_ms < 0 {
+        self.skew_stepped(by_ms);
+    }
+
+    /// A clock that went back must not leave the agenda waiting for instants that it had seen already.
+    fn watch_judged_clock(&mut self, now: Now) {
+        let by_ms = offset(now) - self.judged_offset;
+        self.judged_offset = offset(now);
+        if by_ms <= -CLOCK_STEP_MS {
             let seconds = now.wall.timestamp();
             let ahead = |job: &Job| job.next.is_some_and(|next| next.seconds() > seconds);
             let names: Vec<JobName> =
@@ -234,7 +277,7 @@ impl Engine {
         match topic {
             Topic::Run(run) => self.look_at_run(now, run),
             Topic::Tick(run) => self.look_at_tick(now, run),
-            Topic::Watch(_) | Topic::Owed(_) | Topic::Register(_) => self.outbox.want(topic.clone()),
+            Topic::Watch(_) | Topic::Look(_) | Topic::Owed(_) | Topic::Register(_) => self.outbox.want(topic.clone()),
         }
     }
 
@@ -250,6 +293,7 @@ impl Engine {
         };
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });
+            self.look_around(now, outage.is_some());
             self.pass_over_after_outage(now);
             self.ask_owed_after_outage();
             // What the store is, and what it remembers, may have changed while it was away.
@@ -258,6 +302,10 @@ impl Engine {
             }
         }
         for ((topic, step), answer) in asked.topics.into_iter().zip(asked.steps.iter()).zip(answers) {
+            if let Verdict::Unreadable { format } = answer.verdict {
+                self.cannot_read(now, topic, format);
+                continue;
+            }
             if answer.verdict == (Verdict::Registered { fresh: true, rescheduled: false })
                 && let Some(job) = self.jobs.get_mut(topic.job())
             {
@@ -278,6 +326,7 @@ impl Engine {
                 Topic::Tick(run) => self.claim_answered(now, run, (step, asked.sent, answer)),
                 Topic::Run(run) => self.run_answered(now, run, (step, asked.sent, answer)),
                 Topic::Watch(run) => self.watch_answered(now, run, (step, answer)),
+                Topic::Look(run) => self.look_answered(now, run, answer),
                 Topic::Owed(run) => self.settle_answered(now, run, answer),
             }
         }
@@ -314,6 +363,7 @@ impl Engine {
         if record.revision >= job.revision {
             job.revision = record.revision;
             job.last_success = record.last_success;
+            job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
             let through = record.decided_through.max(record.last_begun);
             let ahead = through > now.wall.timestamp() + AHEAD_MOST;
             if ahead && !std::mem::replace(&mut job.ahead, true) {
@@ -359,6 +409,7 @@ impl Engine {
             Topic::Tick(run) => self.claim_step(now, run),
             Topic::Run(run) => self.run_step(now, run),
             Topic::Watch(run) => self.watch_step(now, run),
+            Topic::Look(run) => self.look_step(run),
             Topic::Owed(run) => self.settle_step(now, run),
         }
     }
@@ -377,7 +428,7 @@ impl Topic {
     fn job(&self) -> &JobName {
         match self {
             Self::Register(job) => job,
-            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Owed(run) => &run.job,
+            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) | Self::Owed(run) => &run.job,
         }
     }
 }

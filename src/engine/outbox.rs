@@ -33,6 +33,8 @@ pub enum Topic {
     Tick(RunKey),
     /// An open run of another replica.
     Watch(RunKey),
+    /// A run that somebody named.
+    Look(RunKey),
     /// A tick that nobody ran.
     Owed(RunKey),
 }
@@ -43,7 +45,7 @@ impl Topic {
             Self::Run(_) => 0,
             Self::Register(_) => 1,
             Self::Tick(_) => 2,
-            Self::Watch(_) => 3,
+            Self::Watch(_) | Self::Look(_) => 3,
             Self::Owed(_) => 4,
         }
     }
@@ -53,7 +55,7 @@ impl Topic {
     fn rank(&self, me: &ReplicaId) -> u64 {
         match self {
             Self::Owed(run) => run.scheduled_for.seconds().unsigned_abs(),
-            Self::Run(run) | Self::Tick(run) | Self::Watch(run) => order(me, run),
+            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) => order(me, run),
             Self::Register(_) => 0,
         }
     }
@@ -71,7 +73,7 @@ pub struct Asked {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Outbox {
     me: ReplicaId,
     ready: BTreeSet<(u8, u64, Topic)>,
@@ -110,6 +112,18 @@ impl Outbox {
     /// Asks about a topic with the next batch, or once more when its present question is answered.
     pub fn want(&mut self, topic: Topic) {
         self.ready.insert((topic.urgency(), topic.rank(&self.me), topic));
+    }
+
+    /// The same for some.
+    pub fn want_all(&mut self, topics: impl IntoIterator<Item = Topic>) {
+        topics.into_iter().for_each(|topic| self.want(topic));
+    }
+
+    /// The store was seen to answer: what waits for it is asked at once.
+    pub fn try_now(&mut self, now: Boot) {
+        if let Some(down) = &mut self.down {
+            down.next_try = down.next_try.min(now);
+        }
     }
 
     /// Whether the store answered last time.

@@ -64,7 +64,7 @@ pub enum Phase {
 }
 
 /// A run of ours.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Run {
     /// The job as it was at the claim.
     pub spec: Arc<JobSpec>,
@@ -579,6 +579,7 @@ impl Engine {
                 self.notice(Notice::RunUnrecorded { facts, detail });
             }
         }
-        self.drop_run(now, run);
+        // Where it is somebody else's by now, that one may die as well, and we may be the only ones left.
+        self.let_go(now, run, Some(answer));
     }
 }

@@ -16,6 +16,7 @@ use crate::job::CATCH_UP_MOST;
 use crate::job::CatchUp;
 use crate::job::Claim;
 use crate::job::Decision;
+use crate::job::EARLY_TOLERANCE_MS;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Outcome;
@@ -42,7 +43,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const LOOK_AT_OLDER: Duration = Duration::from_millis(250);
 
 /// A tick that is due.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Due {
     /// The job as it was when the tick came.
     pub spec: Arc<JobSpec>,
@@ -293,9 +294,8 @@ impl Engine {
                 due.not_before = now.boot + wait;
                 // Our clock is ahead, so the deadline by our clock was, too.
                 due.deadline = due.deadline.max(due.not_before + due.window);
-                if wait > self.skew_tolerance && !std::mem::replace(&mut self.skewed, true) {
-                    self.notice(Notice::ClockSkewed { by_ms });
-                }
+                let store_ms = run.scheduled_for.millis() + due.delay_ms - EARLY_TOLERANCE_MS - by_ms;
+                self.store_told_time(sent, store_ms);
                 self.look_at_tick(now, run);
             }
             Verdict::Free => self.no_place(now, run),
@@ -368,6 +368,7 @@ impl Engine {
             return self.no_place(now, run);
         }
         let Some(due) = self.remove_tick(run) else { return };
+        self.compare_claim(&record, &run.job);
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         let holder = Some(record.owner.clone());
         // A tick that was decided without a run is not said to be run by whoever decided it.
@@ -385,7 +386,10 @@ impl Engine {
         let Some(due) = self.remove_tick(run) else { return };
         let known_free = self.without_place.remove(&(order(&self.me, run), run.clone()));
         let registered = self.jobs.get(&run.job).is_some_and(|job| job.registered);
-        let (skipped, missed) = if due.store_failed || !registered || !self.outbox.is_up() {
+        let unreadable = self.jobs.get(&run.job).is_some_and(|job| job.unreadable);
+        let (skipped, missed) = if unreadable {
+            (SkipReason::RecordUnreadable, MissedReason::StoreUnavailable)
+        } else if due.store_failed || !registered || !self.outbox.is_up() {
             (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
         } else if known_free {
             (SkipReason::Saturated, MissedReason::Saturated)
@@ -394,6 +398,9 @@ impl Engine {
         };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.skipped(facts, skipped, None, None);
+        if unreadable {
+            return; // whoever can read it settles what nobody runs; if that is us, one day, the audit finds it
+        }
         let decided = (due.settled_after(), Decision::Missed(missed));
         self.owe(now, run.clone(), Owed::one(run.scheduled_for, due.previous, decided));
     }

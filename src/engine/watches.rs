@@ -27,8 +27,12 @@ use crate::job::Verdict;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A run that this replica cannot run, since the job is not in its table, and that whoever can has not taken for so long
+/// (beside the time that it must be seen unchanged), is taken for one of a job that is in no table any more.
+const ORPHANED_AFTER: Duration = Duration::from_secs(600);
+
 /// An open run of another replica.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Watch {
     /// As last read.
     pub record: RunRecord,
@@ -39,6 +43,9 @@ pub struct Watch {
     /// The store does not know whether somebody else had it since: nobody may take it.
     pub forgotten: bool,
 }
+
+/// How soon something that could be done about a run, and was not done, is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// M of the design: 1 s + 2 % of the lease + the grace.
 pub(super) fn margin(lease: Duration, grace: Duration) -> Duration {
@@ -99,8 +106,13 @@ impl Engine {
         let Some(watch) = self.watches.get(run) else { return };
         let spread = Duration::from_millis(order(&self.me, run) % 50);
         let ripe = watch.since + watch.window();
-        let at =
-            if ripe <= now.boot { now.boot + Duration::from_millis(500) } else { ripe.min(now.boot + watch.poll()) };
+        let at = if ripe > now.boot {
+            ripe.min(now.boot + watch.poll())
+        } else if self.jobs.contains_key(&run.job) {
+            now.boot + AGAIN
+        } else {
+            now.boot + AGAIN.max(Duration::from_millis(watch.record.lease_ms / 4))
+        };
         self.alarms.set(Topic::Watch(run.clone()), at + spread);
     }
 
@@ -133,7 +145,18 @@ impl Engine {
             }
             RunState::Claimed | RunState::Abandoned | RunState::Lost => {}
         }
-        let Some(job) = job.filter(|job| job.registered) else { return Some(read) };
+        let Some(job) = job else {
+            // In our table it is not, so it is not ours to run. Whoever has it does; where nobody has, it must end.
+            if unchanged_for < watch.window() + ORPHANED_AFTER {
+                return Some(read);
+            }
+            let never_ran = watch.never_ran();
+            let decision = if never_ran { Decision::Missed(MissedReason::NoReplica) } else { Decision::Drained };
+            return Some(settle(decision, &watch.record));
+        };
+        if !job.registered {
+            return Some(read);
+        }
         let window = job.starting_deadline(run.scheduled_for);
         let late = job.late_ms(now, run.scheduled_for) > super::agenda::millis(window);
         let over = late && watch.never_ran();
@@ -180,17 +203,23 @@ impl Engine {
                 }
             }
             (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
-                if let Some(watch) = self.watches.get(run) {
-                    let trigger = Trigger::parse(&watch.record.trigger).unwrap_or(Trigger::Schedule);
-                    let facts = RunFacts { run: run.clone(), trigger, start: watch.record.start.max(1) };
-                    let late_ms = now.wall.timestamp_millis() - run.scheduled_for.millis();
-                    self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
-                }
+                let start = self.watches.get(run).map_or(1, |watch| watch.record.start.max(1));
+                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start };
+                let late_ms = self.late_ms(now, run);
+                self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
             }
-            (Verdict::Forgot, _) => {
-                if let Some(watch) = self.watches.get_mut(run) {
-                    watch.forgotten = true;
-                }
+            (Verdict::Forgot, _) => self.note_forgotten(run),
+            // Of a job that nobody registers any more: then nobody knows.
+            (Verdict::Unregistered, Step::Settle { .. }) if !self.jobs.contains_key(&run.job) => {
+                self.note_forgotten(run);
+            }
+            (Verdict::Changed, _)
+                if answer
+                    .job
+                    .as_ref()
+                    .is_some_and(|job| job.forgot_at > 0 && run.scheduled_for.millis() <= job.since) =>
+            {
+                self.note_forgotten(run);
             }
             _ => {}
         }
@@ -206,7 +235,9 @@ impl Engine {
                 self.own_taken_over(now, run, &Answer { run: Some(record), ..answer });
             }
             Some(record) if record.is_open() => self.watch(now, run.clone(), record),
-            _ if answer.verdict == Verdict::Unregistered => self.set_watch_alarm(now, run),
+            _ if answer.verdict == Verdict::Unregistered && self.jobs.contains_key(&run.job) => {
+                self.set_watch_alarm(now, run);
+            }
             _ => self.unwatch(run),
         }
     }
@@ -230,6 +261,13 @@ impl Engine {
         self.own(now, run.clone(), ours);
         if over {
             self.settle_own(run, Decision::Missed(MissedReason::NoReplica));
+        }
+    }
+
+    /// Nobody may take it, nor say more of it than that nobody knows.
+    fn note_forgotten(&mut self, run: &RunKey) {
+        if let Some(watch) = self.watches.get_mut(run) {
+            watch.forgotten = true;
         }
     }
 

@@ -103,6 +103,8 @@ words! {
         Draining = "draining",
         /// The store could not be reached until the starting deadline.
         StoreUnavailable = "store_unavailable",
+        /// A record of the job has a form that only a newer version reads.
+        RecordUnreadable = "record_unreadable",
         /// The tick lies before the job's history, which began when this replica first met it.
         Baseline = "baseline",
         /// The tick lies before what the store remembers of this job: it forgot the job, which was known before.

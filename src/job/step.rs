@@ -355,6 +355,11 @@ pub enum Verdict {
     },
     /// Here it is.
     Read,
+    /// A record of the job cannot be read: a newer version wrote it, or somebody who is none of us. It was not touched.
+    Unreadable {
+        /// Its form; 0: a field holds what this version does not know.
+        format: u32,
+    },
 }
 
 /// A verdict, with the records as they are after the step.
@@ -368,4 +373,11 @@ pub struct Answer {
     pub run: Option<RunRecord>,
     /// The job's open runs, oldest first.
     pub open: Vec<RunRecord>,
+}
+
+impl Answer {
+    /// The answer to a step that needs a record which cannot be read.
+    pub const fn unreadable(format: u32) -> Self {
+        Self { verdict: Verdict::Unreadable { format }, job: None, run: None, open: Vec::new() }
+    }
 }

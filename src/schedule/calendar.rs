@@ -1,9 +1,10 @@
 //! The calendar search: the next wall-clock time that matches, no zone involved.
 //!
-//! Local time is carried as seconds that count as if the clock showed UTC. Plain expressions are searched by the crate
-//! `cron`, others (`L`, `W`, `#`) and years outside the crate's 1970 to 2100 by the search below. Both say the same
-//! where both can answer; a test compares them.
+//! Local time is carried as seconds that count as if the clock showed UTC. The days of plain expressions are searched
+//! by the crate `cron` ([`cron_days`](super::cron_days)), those of others (`L`, `W`, `#`) and years that the crate does
+//! not have by the search below. Both say the same where both can answer; a test compares them.
 
+use super::cron_days::CronDays;
 use super::days::DayRule;
 use chrono::DateTime;
 use chrono::Datelike;
@@ -11,13 +12,13 @@ use chrono::NaiveDate;
 use chrono::NaiveDateTime;
 use chrono::Timelike;
 use chrono::Utc;
-use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 
 /// The last year that is searched.
 pub(super) const LAST_YEAR: i32 = 2200;
-
-/// Years that the crate `cron` knows completely. It also has 2100, but ends there.
-const CRON_YEARS: RangeInclusive<i32> = 1970..=2099;
 
 /// The fields of an expression as sets of numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,36 +32,66 @@ pub(super) struct Fields {
     pub elapsed: bool,
 }
 
+/// So many days are found by this module's own search before one of the crate is made: as many as reading a table takes
+/// for a job. Making one costs as much as finding a dozen days, and tables are read for other reasons than running them.
+const OWN_SEARCHES: u32 = 4;
+
 /// A searchable expression.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Calendar {
     fields: Fields,
-    cron: Option<CronSearch>,
+    /// Made when it is worth it; `None` inside: the crate cannot do these days.
+    cron: OnceLock<Option<Arc<CronDays>>>,
+    own_searches: AtomicU32,
 }
+
+impl PartialEq for Calendar {
+    fn eq(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+}
+
+impl Eq for Calendar {}
 
 impl Calendar {
     pub fn new(fields: Fields) -> Self {
-        let cron = fields.days.is_plain().then(|| CronSearch::new(&fields)).flatten();
-        Self { fields, cron }
+        Self { fields, cron: OnceLock::new(), own_searches: AtomicU32::new(0) }
     }
 
     pub fn fields(&self) -> &Fields {
         &self.fields
     }
 
+    /// The search by the crate, if it is used by now.
     #[cfg(test)]
-    pub fn is_searched_by_cron(&self) -> bool {
-        self.cron.is_some()
+    pub fn cron_days(&self) -> Option<&CronDays> {
+        self.cron()
+    }
+
+    fn cron(&self) -> Option<&CronDays> {
+        if !self.fields.days.is_plain() || self.own_searches.load(Ordering::Relaxed) < OWN_SEARCHES {
+            return None;
+        }
+        self.cron.get_or_init(|| CronDays::of(&self.fields)).as_deref()
     }
 
     /// The first matching time strictly later than `local`; `None` after [`LAST_YEAR`].
     pub fn next(&self, local: i64) -> Option<i64> {
-        if let Some(cron) = &self.cron
-            && let Some(found) = cron.next(local)
+        let Some(cron) = self.cron() else {
+            self.own_searches.fetch_add(1, Ordering::Relaxed);
+            return self.fields.next(local);
+        };
+        let from = DateTime::<Utc>::from_timestamp(local + 1, 0)?.naive_utc();
+        let today = from.date();
+        if self.fields.is_day(today)
+            && let Some(time) = self.fields.time_at_or_after(from)
         {
-            return Some(found);
+            return seconds((today.year(), today.month(), today.day()), time);
         }
-        self.fields.next(local)
+        match cron.after(today) {
+            Some(day) => seconds((day.year(), day.month(), day.day()), self.fields.first_time()?),
+            None => self.fields.next(local),
+        }
     }
 }
 
@@ -80,7 +111,7 @@ impl Fields {
             if days & 1 << day != 0
                 && let Some((hour, minute, second)) = self.time_at_or_after(from)
             {
-                return seconds(year, month, day, (hour, minute, second));
+                return seconds((year, month, day), (hour, minute, second));
             }
             days &= !(u32::MAX >> (31 - day)); // later days of this month
         }
@@ -88,7 +119,20 @@ impl Fields {
             Some(day) => (year, month, day),
             None => self.first_day_after_month(year, month)?,
         };
-        seconds(year, month, day, (lowest(self.hours)?, lowest(self.minutes)?, lowest(self.seconds)?))
+        seconds((year, month, day), self.first_time()?)
+    }
+
+    /// Whether a plain expression names this day.
+    fn is_day(&self, day: NaiveDate) -> bool {
+        let has = |bits: u64, value: u32| bits & 1 << value != 0;
+        let of_month = has(self.days.of_month.bits, day.day());
+        let of_week = has(self.days.of_week.bits, day.weekday().num_days_from_sunday());
+        let is_named = if self.days.either_matches() { of_month || of_week } else { of_month && of_week };
+        is_named && has(self.months, day.month())
+    }
+
+    fn first_time(&self) -> Option<(u32, u32, u32)> {
+        Some((lowest(self.hours)?, lowest(self.minutes)?, lowest(self.seconds)?))
     }
 
     fn first_day_after_month(&self, year: i32, month: u32) -> Option<(i32, u32, u32)> {
@@ -126,52 +170,6 @@ fn lowest_from(bits: u64, from: u32) -> Option<u32> {
     lowest(bits & (u64::MAX << from))
 }
 
-fn seconds(year: i32, month: u32, day: u32, (hour, minute, second): (u32, u32, u32)) -> Option<i64> {
+fn seconds((year, month, day): (i32, u32, u32), (hour, minute, second): (u32, u32, u32)) -> Option<i64> {
     Some(NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(hour, minute, second)?.and_utc().timestamp())
-}
-
-/// The crate `cron`, fed only what it cannot read differently from us: numbers, and times that no zone has touched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct CronSearch {
-    first: cron::Schedule,
-    /// The crate wants both day fields to match; where either is enough, each is searched alone.
-    second: Option<Box<cron::Schedule>>,
-}
-
-impl CronSearch {
-    /// `None`, and with it the search above, if the crate should refuse such a list of numbers one day.
-    fn new(fields: &Fields) -> Option<Self> {
-        let times =
-            [(fields.seconds, 60), (fields.minutes, 60), (fields.hours, 24)].map(|(bits, end)| list(bits, 0..=end - 1));
-        let days = list(fields.days.of_month.bits, 1..=31);
-        let months = list(fields.months, 1..=12);
-        let weekdays = list(fields.days.of_week.bits << 1, 1..=7); // it calls Sunday 1
-        let time = times.join(" ");
-        let schedule = |days: &str, weekdays: &str| format!("{time} {days} {months} {weekdays}").parse().ok();
-        Some(if fields.days.either_matches() {
-            Self { first: schedule(&days, "*")?, second: Some(Box::new(schedule("*", &weekdays)?)) }
-        } else {
-            Self { first: schedule(&days, &weekdays)?, second: None }
-        })
-    }
-
-    fn next(&self, local: i64) -> Option<i64> {
-        let from = DateTime::<Utc>::from_timestamp(local, 0)?;
-        if !CRON_YEARS.contains(&from.year()) {
-            return None;
-        }
-        let next = |schedule: &cron::Schedule| schedule.after(&from).next().map(|found| found.timestamp());
-        let first = next(&self.first);
-        match &self.second {
-            None => first,
-            // One that ran out of years is later than one that did not.
-            Some(second) => first.into_iter().chain(next(second)).min(),
-        }
-    }
-}
-
-/// `1,5,9`, or `*` if nothing is left out.
-fn list(bits: u64, range: RangeInclusive<u32>) -> String {
-    let chosen: Vec<_> = range.clone().filter(|value| bits & 1 << value != 0).map(|value| value.to_string()).collect();
-    if chosen.len() == range.count() { "*".to_owned() } else { chosen.join(",") }
 }

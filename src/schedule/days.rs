@@ -5,7 +5,7 @@ use chrono::Datelike;
 use chrono::NaiveDate;
 
 /// A day that depends on the month. Weekdays count from Sunday = 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DayMark {
     /// `L`, `L-3`: so many days before the last. A month that is too short has none.
     Last { before: u32 },

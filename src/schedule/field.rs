@@ -97,6 +97,9 @@ impl Field {
         if self.high == 7 && values.bits & 1 << 7 != 0 {
             values.bits = values.bits & 0x7f | 1;
         }
+        // Marks are a set as well: `L,15W` and `15W,L,L` are one schedule.
+        values.marks.sort_unstable();
+        values.marks.dedup();
         Ok(values)
     }
 

@@ -6,6 +6,7 @@
 
 mod advice;
 mod calendar;
+mod cron_days;
 mod days;
 mod dst;
 mod error;
@@ -16,6 +17,7 @@ mod field_advice;
 mod hash;
 mod mark;
 mod parse;
+mod print;
 mod shifts;
 mod summary;
 mod zone;
@@ -44,6 +46,7 @@ use calendar::Calendar;
 use chrono::DateTime;
 use chrono::Utc;
 use parse::Expression;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -80,7 +83,7 @@ struct Part {
 enum Plan {
     /// Multiples of so many seconds since the epoch.
     Every(i64),
-    Calendar(Box<Calendar>),
+    Calendar(Arc<Calendar>),
 }
 
 impl Schedule {
@@ -91,7 +94,7 @@ impl Schedule {
     pub fn parse(text: &str, zone: &Zone, salt: &str) -> Result<Self, ScheduleError> {
         let plan = match parse::parse(text, salt)? {
             Expression::Every(seconds) => Plan::Every(seconds),
-            Expression::Fields(fields) => Plan::Calendar(Box::new(Calendar::new(fields))),
+            Expression::Fields(fields) => Plan::Calendar(Arc::new(Calendar::new(fields))),
         };
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace()).to_owned();
         let parts = vec![Part { text: text.clone(), plan }];
@@ -128,6 +131,24 @@ impl Schedule {
     /// The first `count` ticks strictly later than `from`, at most 10 000.
     pub fn occurrences(&self, from: DateTime<Utc>, count: usize) -> Vec<DateTime<Utc>> {
         std::iter::successors(self.after(from), |tick| self.after(*tick)).take(count.min(OCCURRENCES_MAX)).collect()
+    }
+
+    /// All ticks from `from` on and before `until`, in order and each once. Each is computed when it is asked for, so a
+    /// long span costs nothing by itself; take no more than you need.
+    pub fn between(&self, from: DateTime<Utc>, until: DateTime<Utc>) -> impl Iterator<Item = DateTime<Utc>> {
+        // `after` looks at whole seconds: one second less is enough to find a tick at `from`.
+        let before = DateTime::from_timestamp(from.timestamp().saturating_sub(1), 0).unwrap_or(from);
+        let first = self.after(before).filter(|tick| *tick >= from).or_else(|| self.after(from));
+        std::iter::successors(first, |tick| self.after(*tick)).take_while(move |tick| *tick < until)
+    }
+
+    /// The one spelling that all texts of this meaning share: numbers, ranges and steps, with macros, names and `H`
+    /// resolved. Read again, under whatever job's name, it is the same schedule, and its own canonical text. Several
+    /// expressions are in a fixed order, each once, and joined by `"; "`, as in [`text`](Self::text). It knows neither
+    /// the zone nor the [`DstRule`].
+    pub fn canonical(&self) -> String {
+        let texts: BTreeSet<_> = self.0.parts.iter().map(|part| part.plan.canonical()).collect();
+        texts.into_iter().collect::<Vec<_>>().join(SEPARATOR)
     }
 
     /// The expression as written, without the blanks around it; several are joined by `"; "`.
@@ -172,6 +193,13 @@ impl Schedule {
 }
 
 impl Plan {
+    fn canonical(&self) -> String {
+        match self {
+            Self::Every(seconds) => print::every(*seconds),
+            Self::Calendar(calendar) => print::fields(calendar.fields()),
+        }
+    }
+
     /// The first instant strictly later than `from`, both in seconds since the epoch.
     fn after(&self, schedule: &Inner, from: i64) -> Option<i64> {
         match self {

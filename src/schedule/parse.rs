@@ -14,8 +14,10 @@ use super::field::MINUTE;
 use super::field::MONTH;
 use super::field::SECOND;
 use super::field::Values;
+use super::print;
 
-/// The longest text that is looked at.
+/// The longest text that is looked at. A canonical one may be longer, since it can name one by one what `H/7,H/11` or a
+/// list of overlapping steps names; nobody writes such a text.
 const BYTES_MAX: usize = 256;
 
 const FIELDS: &str = "write five fields (minute hour day-of-month month day-of-week), or six with seconds first";
@@ -52,6 +54,18 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         return named(whole);
     }
     let words = whole.words();
+    // What is wholly understood needs no advice, and some of it looks through all names of zones.
+    if let 5 | 6 = words.len()
+        && let Ok(fields) = fields(&words, salt)
+        && fields.ever_match()
+    {
+        return Ok(Expression::Fields(fields));
+    }
+    refused(whole, &words, salt)
+}
+
+/// Why `whole` is no expression of fields. It may turn out to be one only if it is one.
+fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, ScheduleError> {
     if let Some((name, zone)) = words[0].split_once('=')
         && name.text.to_ascii_uppercase().ends_with("TZ")
     {
@@ -63,13 +77,13 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         let words = Piece { text, column: 0 }.words();
         matches!(words.len(), 5 | 6) && fields(&words, salt).is_ok_and(|fields| fields.ever_match())
     };
-    let misplaced = || advice::zone(&words).or_else(|| advice::command(whole, &words));
+    let misplaced = || advice::zone(words).or_else(|| advice::command(whole, words));
     if let Some(error) = advice::blank_in_list(whole, is_schedule).or_else(misplaced) {
         return Err(error);
     }
     let fields = match words.len() {
-        5 | 6 => fields(&words, salt)?,
-        0..=4 => return Err(too_few(whole, &words)),
+        5 | 6 => fields(words, salt)?,
+        0..=4 => return Err(too_few(whole, words)),
         count => {
             let from = words[6].column - whole.column;
             let rest = whole.part(from, whole.text.len());
@@ -78,7 +92,7 @@ pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError>
         }
     };
     if !fields.ever_match() {
-        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(&words)));
+        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(words)));
     }
     Ok(Expression::Fields(fields))
 }
@@ -91,7 +105,7 @@ pub(super) fn meaning_of_name(text: &str) -> Option<&'static str> {
 
 /// Without the blanks around it, and only what a keyboard in ASCII can type.
 fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
-    if text.len() > BYTES_MAX {
+    if text.len() > BYTES_MAX && !is_canonical(text) {
         return Err(ScheduleError {
             column: 0,
             length: text.chars().count(),
@@ -120,6 +134,15 @@ fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
         return Err(whole.wrong("the schedule is empty", FIELDS));
     }
     Ok(whole)
+}
+
+/// Whether `text` is how its own meaning is printed.
+fn is_canonical(text: &str) -> bool {
+    if text.len() > print::BYTES_MAX || !text.is_ascii() {
+        return false;
+    }
+    let words = Piece { text, column: 0 }.words();
+    matches!(words.len(), 5 | 6) && fields(&words, "").is_ok_and(|fields| print::fields(&fields) == text)
 }
 
 /// `@daily`, `@every 5m`.

@@ -144,20 +144,19 @@ impl Schedule {
     pub fn ticks_around(&self, shift: &Shift) -> Vec<DateTime<Utc>> {
         let at = shift.at.timestamp();
         let (first, last) = if shift.is_gap() { (at, at) } else { (at - shift.size(), at + shift.size() - 1) };
-        let touched = self.between(first, last);
+        let touched = self.between_seconds(first, last);
         let (first, last, around) = if touched.len() > TICKS_SHOWN { (at, at - 1, 2) } else { (first, last, 1) };
         let mut ticks = self.before(first, around);
-        ticks.extend(self.between(first, last).into_iter().take(TICKS_SHOWN));
+        ticks.extend(self.between_seconds(first, last).into_iter().take(TICKS_SHOWN));
         ticks.extend(DateTime::from_timestamp(last, 0).map(|last| self.occurrences(last, around)).unwrap_or_default());
         ticks
     }
 
     /// Ticks from second `first` to second `last`, one more than are shown.
-    fn between(&self, first: i64, last: i64) -> Vec<DateTime<Utc>> {
-        let Some(start) = DateTime::from_timestamp(first - 1, 0) else { return Vec::new() };
-        let mut ticks = self.occurrences(start, TICKS_SHOWN + 1);
-        ticks.retain(|tick| tick.timestamp() <= last);
-        ticks
+    fn between_seconds(&self, first: i64, last: i64) -> Vec<DateTime<Utc>> {
+        let at = |second| DateTime::from_timestamp(second, 0);
+        let (Some(from), Some(until)) = (at(first), at(last + 1)) else { return Vec::new() };
+        self.between(from, until).take(TICKS_SHOWN + 1).collect()
     }
 
     /// The last `count` ticks before a second. The search only runs forwards, so it begins further and further back.

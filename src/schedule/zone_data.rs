@@ -19,6 +19,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::sync::Mutex;
+use std::sync::MutexGuard;
 use std::sync::PoisonError;
 
 const SYSTEM: &str = "/usr/share/zoneinfo";
@@ -67,12 +68,16 @@ impl ZoneData {
     }
 
     pub fn find(&self, name: &str) -> Result<Zone, ZoneError> {
+        // The spelling of the database, a second time: so do thousands of jobs, and the list of names is long.
+        if let Some(zone) = self.known().get(name) {
+            return Ok(zone.clone());
+        }
         if let Some(reason) = refused(name) {
             return Err(ZoneError::new(name, reason));
         }
         let listed = names().find(|known| known.eq_ignore_ascii_case(name));
         let spelling = listed.unwrap_or(name);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         if let Some(zone) = known.get(spelling) {
             return Ok(zone.clone());
         }
@@ -80,6 +85,10 @@ impl ZoneData {
         let zone = data.ok_or_else(|| ZoneError::new(name, Reason::Unknown))?;
         known.insert(spelling.to_owned(), zone.clone());
         Ok(zone)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Zone>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A name that the system's package leaves out (some keep old names in a package of their own) comes from the bundle.

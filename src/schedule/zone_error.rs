@@ -95,6 +95,12 @@ impl fmt::Display for ZoneError {
     }
 }
 
+/// How many letters make one of the other; not looked at, and very many, if their lengths alone differ by over `limit`.
+fn distance(one: &str, other: &str, limit: usize) -> usize {
+    let is_far = one.chars().count().abs_diff(other.len()) > limit; // names of zones are ASCII
+    if is_far { usize::MAX } else { levenshtein(one, other) }
+}
+
 /// Up to three names, the likeliest first.
 pub(super) fn nearest(found: &str) -> Vec<String> {
     if let Some((_, names)) = ABBREVIATIONS.iter().find(|(short, _)| short.eq_ignore_ascii_case(found)) {
@@ -111,8 +117,9 @@ pub(super) fn nearest(found: &str) -> Vec<String> {
             let lower = name.to_ascii_lowercase();
             let city = lower.rsplit('/').next().unwrap_or(&lower);
             // A right city on a wrong continent, or without one, is nearer than any misspelling.
-            let by_city = if city.len() < 4 { usize::MAX } else { levenshtein(wanted_city, city) };
-            (by_city.min(levenshtein(&wanted, &lower)), levenshtein(&wanted, &lower), name)
+            let by_city = if city.len() < 4 { usize::MAX } else { distance(wanted_city, city, limit) };
+            let by_name = distance(&wanted, &lower, if by_city > limit { limit } else { usize::MAX });
+            (by_city.min(by_name), by_name, name)
         })
         .filter(|(score, ..)| *score <= limit)
         .collect();

@@ -139,7 +139,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// steps may have been applied ([`ErrorKind::MaybeApplied`]) or none ([`ErrorKind::NotSent`]).
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error>;
 
-    /// The records of all jobs of the namespace, also of those that no table has any more.
+    /// The records of all jobs of the namespace, also of those that no table has any more. Those that this version
+    /// cannot read are left out: steps about them say so.
     ///
     /// # Errors
     /// As for [`Store::apply`]; so also below.

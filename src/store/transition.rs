@@ -27,7 +27,6 @@ use crate::job::Expect;
 use crate::job::FORMAT;
 use crate::job::HistoryEntry;
 use crate::job::JobRecord;
-use crate::job::MissedReason;
 use crate::job::Outcome;
 use crate::job::Range;
 use crate::job::Registration;
@@ -94,7 +93,7 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
     let mut changes = Changes::default();
     let verdict = match step {
         Step::Register(registration) => register(picture, registration, now, &mut changes),
-        _ if !guard::is_registered(picture) => Verdict::Unregistered,
+        _ if !guard::is_registered(picture, step) => Verdict::Unregistered,
         Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, request), now, &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
@@ -171,7 +170,8 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         if early_ms > 0 {
             return Verdict::TooEarly { by_ms: early_ms };
         }
-        if guard::is_forgotten(job, tick) {
+        // The second: it has begun, and its record was evicted.
+        if guard::is_forgotten(job, tick) || tick.seconds() == job.last_begun {
             return Verdict::Forgot;
         }
         if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
@@ -495,13 +495,13 @@ fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
 
 /// Writes a decision; false where it does not fit the state.
 fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, i64), changes: &mut Changes) -> bool {
-    let fits = matches!(
-        (decision, run.state),
-        (Decision::Missed(_) | Decision::Skipped(_), RunState::Claimed)
-            | (Decision::Missed(MissedReason::StoreForgot), RunState::Abandoned)
-            | (Decision::Lost, RunState::Begun)
-            | (Decision::Drained, RunState::Lost)
-    );
+    let free = matches!(run.state, RunState::Claimed | RunState::Abandoned);
+    let fits = match decision {
+        Decision::Missed(_) | Decision::Skipped(_) => free,
+        Decision::Lost => run.state == RunState::Begun,
+        // The second: one that began, was given back or taken over, and that nobody goes on with.
+        Decision::Drained => run.state == RunState::Lost || (free && run.start > 0),
+    };
     if !fits {
         return false;
     }

@@ -27,7 +27,7 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: &str = include_str!("events.rs");
+const CODE: [&str; 2] = [include_str!("events.rs"), include_str!("events/fleet.rs")];
 const RUN_FIELDS: [&str; 6] = ["job", "run_id", "scheduled_for", "trigger", "attempt", "token"];
 const ENVELOPE: [&str; 7] = ["timestamp", "level", "event", "message", "service", "version", "replica"];
 
@@ -84,13 +84,22 @@ fn raise_events_of_the_daemon() {
     job_rescheduled(&run().run.job, Tick::from_seconds(60));
     job_ahead(&run().run.job, Tick::from_seconds(60));
     run_deferred(&run(), "too many open files");
+    job_unreadable(&run().run.job, 2);
     job_retired(&run().run.job);
     let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
     store_connected(StoreConnected { store, latency: second, class, server_version, reach: Some("network") });
     store_lost("maybe_applied", "no answer");
     store_recovered(second);
     store_unsafe("maxmemory-policy", "allkeys-lru", "noeviction");
-    clock_skewed(-3000, second);
+    for severe in [false, true] {
+        clock_skewed(-3000, second, severe);
+    }
+    for lasting in [false, true] {
+        let (others, jobs) = (&[ReplicaId::new("web-2", "1")], &[run().run.job]);
+        let (revision, detail) = ("abc", "web-2-1 has table def");
+        table_disagrees(TableDisagrees { revision, others, differs: &["table", "jobs"], jobs, detail, lasting });
+    }
+    table_agrees("abc");
     clock_in_order(3, second);
     clock_jumped(-3_600_000);
     tick_late(second);
@@ -180,7 +189,8 @@ fn the_docs_list_the_events_that_the_code_has() {
 #[test]
 fn every_function_of_the_catalogue_is_raised_here_under_its_own_name() {
     let functions: BTreeSet<String> = CODE
-        .lines()
+        .iter()
+        .flat_map(|code| code.lines())
         .filter_map(|line| line.strip_prefix("pub fn ").or(line.strip_prefix("pub(super) fn ")))
         .filter_map(|rest| rest.split(['(', '<']).next())
         .map(str::to_owned)

@@ -64,6 +64,14 @@ macro_rules! run_event {
     };
 }
 
+mod fleet;
+
+pub use fleet::TableDisagrees;
+pub use fleet::clock_in_order;
+pub use fleet::clock_skewed;
+pub use fleet::table_agrees;
+pub use fleet::table_disagrees;
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -225,6 +233,18 @@ pub fn job_rescheduled(job: &JobName, through: Tick) {
     );
 }
 
+/// The store has records of a job that this version cannot read. `format`: their form; 0: a field is not understood.
+pub fn job_unreadable(job: &JobName, format: u32) {
+    event!(
+        ERROR,
+        "job_unreadable",
+        "records of this job were written by a newer onecron (or by hand): they are left alone, and the job does not run \
+         here; run that version here too",
+        job = job.as_str(),
+        format
+    );
+}
+
 /// Records lie ahead of the clock: one of the two is wrong.
 pub fn job_ahead(job: &JobName, through: Tick) {
     event!(
@@ -305,28 +325,6 @@ pub fn store_unsafe(check: &str, found: &str, wanted: &str) {
     event!(WARN, "store_unsafe", "a setting of the store weakens the promise", check, found, wanted);
 }
 
-/// This machine's clock and the store's are further apart than tolerated. Positive: ours is ahead.
-pub fn clock_skewed(offset_ms: i64, tolerance: Duration) {
-    event!(
-        WARN,
-        "clock_skewed",
-        "this machine's clock differs from the store's",
-        offset_ms,
-        tolerance_ms = millis(tolerance)
-    );
-}
-
-/// The clocks agree again.
-pub fn clock_in_order(offset_ms: i64, tolerance: Duration) {
-    event!(
-        INFO,
-        "clock_in_order",
-        "this machine's clock agrees with the store's again",
-        offset_ms,
-        tolerance_ms = millis(tolerance)
-    );
-}
-
 /// The wall clock stepped against the boot clock, or the machine slept. Positive: forward.
 pub fn clock_jumped(by_ms: i64) {
     event!(WARN, "clock_jumped", "the wall clock stepped", by_ms);
@@ -390,6 +388,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         }
         SkipReason::Overlap => say!(INFO, "an earlier run of the job is still going"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
+        SkipReason::RecordUnreadable => say!(WARN, "the store's records of this job are of a newer form"),
         SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
         _ => say!(INFO, "this replica does not run this"),
     }

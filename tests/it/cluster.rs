@@ -1,9 +1,11 @@
 //! Three real daemons on one real store. The jobs themselves write the ledger that is checked.
 
+mod amnesia;
 mod crash;
 mod outage;
 mod race;
 mod skew;
+mod tables;
 
 use crate::processes;
 use crate::support::bench::Kind;

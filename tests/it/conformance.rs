@@ -129,6 +129,8 @@ conformance! {
         a_watcher_whose_reply_was_lost_learns_that_it_recorded_the_loss
         a_run_that_may_run_again_is_lost_without_an_outcome_until_drained
         decisions_that_do_not_fit_change_nothing
+        a_given_back_run_is_settled_only_as_it_was_seen
+        an_attempt_that_nobody_goes_on_with_ends_as_lost
         decided_through_advances_over_decided_ticks_only
         a_refused_settlement_helps_decided_through_along;
     records:

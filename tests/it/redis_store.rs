@@ -12,6 +12,7 @@ use crate::support::server::RedisServer;
 use crate::support::server::free_port;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
+use onecron::job::Answer;
 use onecron::job::Decision;
 use onecron::job::Expect;
 use onecron::job::JobName;
@@ -373,13 +374,32 @@ async fn a_record_of_a_newer_form_is_not_touched() {
         server.command(&format!("HSET {key} format 2"));
         let before = server.command(&format!("HGETALL {key}"));
         for step in [register(), steps.begin("web-1"), steps.read()].into_iter().skip(usize::from(key == run)) {
-            let error = store.apply(&[step]).await.unwrap_err();
-            assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
-            assert!(error.to_string().contains("a newer onecron wrote it"), "{error}");
+            assert_eq!(store.apply(&[step]).await.unwrap(), [Answer::unreadable(2)]);
         }
         assert_eq!(server.command(&format!("HGETALL {key}")), before);
     }
-    assert_eq!(store.jobs().await.unwrap_err().kind, ErrorKind::Misconfigured);
+    assert_eq!(store.jobs().await.unwrap(), [], "jobs that can be read");
+    assert_eq!(store.retire(Duration::ZERO).await.unwrap(), []);
+    let other = Step::Register(registration(&JobName::new("other").unwrap()));
+    let answers = store.apply(&[steps.read(), other, steps.read()]).await.unwrap();
+    let verdicts: Vec<Verdict> = answers.iter().map(|answer| answer.verdict).collect();
+    let unreadable = Verdict::Unreadable { format: 2 };
+    assert_eq!(verdicts, [unreadable, Verdict::Registered { fresh: true, rescheduled: false }, unreadable]);
+}
+
+/// A newer version may write words that this one does not know, and think that they do no harm.
+#[tokio::test]
+async fn a_word_that_is_not_known_is_the_trouble_of_its_job_only() {
+    let Some(server) = start(&[]) else { return };
+    let store = open(&server.url(), "default");
+    let steps = Steps::new();
+    store.apply(&[register(), steps.claim("web-1")]).await.unwrap();
+    let run = format!("onecron:default:{{nightly-sales}}:run:{}", steps.run.scheduled_for);
+    server.command(&format!("HSET {run} state dreaming"));
+    let other = Step::Register(registration(&JobName::new("other").unwrap()));
+    let answers = store.apply(&[steps.read(), other]).await.unwrap();
+    assert_eq!(answers[0], Answer::unreadable(0));
+    assert_eq!(answers[1].verdict, Verdict::Registered { fresh: true, rescheduled: false });
 }
 
 #[tokio::test]

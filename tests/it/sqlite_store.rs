@@ -5,6 +5,7 @@ use crate::support::scene::claim_of;
 use crate::support::scene::registration;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
+use onecron::job::Answer;
 use onecron::job::JobName;
 use onecron::job::RunKey;
 use onecron::job::Step;
@@ -213,13 +214,20 @@ async fn a_record_of_a_newer_form_is_not_touched() {
     store.apply(&[register(), claim("web-1")]).await.unwrap();
     let mut raw = file.raw().await;
     execute(&mut raw, "UPDATE run SET format = 2").await;
-    let error = store.apply(&[register(), claim("web-1")]).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Misconfigured);
+    let unreadable = Answer::unreadable(2);
+    assert_eq!(store.apply(&[register(), claim("web-1")]).await.unwrap(), [unreadable.clone(), unreadable.clone()]);
     execute(&mut raw, "UPDATE job SET format = 2").await;
-    assert_eq!(store.apply(&[register()]).await.unwrap_err().kind, ErrorKind::Misconfigured);
-    assert_eq!(store.jobs().await.unwrap_err().kind, ErrorKind::Misconfigured);
-    let revision: i64 = sqlx::query_scalar("SELECT revision FROM job").fetch_one(&mut raw).await.unwrap();
-    assert_eq!(revision, 2, "the refused batch left nothing, not its first step either");
+    let other = Step::Register(registration(&JobName::new("other").unwrap()));
+    let answers = store.apply(&[register(), other, claim("web-1")]).await.unwrap();
+    assert_eq!((&answers[0], &answers[2]), (&unreadable, &unreadable));
+    assert_eq!(answers[1].verdict, Verdict::Registered { fresh: true, rescheduled: false });
+    let jobs: Vec<JobName> = store.jobs().await.unwrap().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(jobs, [JobName::new("other").unwrap()], "those that can be read");
+    let sql = "SELECT revision FROM job WHERE job <> 'other'";
+    let revision: i64 = sqlx::query_scalar(sql).fetch_one(&mut raw).await.unwrap();
+    assert_eq!(revision, 2, "left as it was");
+    execute(&mut raw, "UPDATE job SET format = 1; UPDATE run SET format = 1, state = 'dreaming'").await;
+    assert_eq!(store.apply(&[claim("web-1")]).await.unwrap(), [Answer::unreadable(0)], "an unknown word is no other");
 }
 
 /// A request that is dropped half-way must not leave the lock behind.

@@ -6,6 +6,7 @@
 
 mod check;
 mod random;
+mod table;
 mod world;
 
 use world::Faults;
@@ -20,6 +21,12 @@ fn seeds() -> std::ops::Range<u64> {
         Some(seed) => seed..seed + 1,
         None => 0..number("ONECRON_SEEDS").unwrap_or(SEEDS),
     }
+}
+
+/// A third of them, of many: for worlds beside the ordinary one.
+fn fewer(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let count = seeds.end - seeds.start;
+    seeds.start..seeds.start + count.div_ceil(3)
 }
 
 /// Runs all seeds on both cores; returns what went wrong, by seed.
@@ -51,6 +58,21 @@ fn without_the_fence_at_begin_ticks_are_started_twice() {
     let failures = campaign(0..300, Faults { fence: false, ..Faults::ALL });
     let double = failures.iter().filter(|(_, what)| what.contains("started twice")).count();
     assert!(double > 0, "300 seeds without the fence, and no double start: the simulation does not look");
+}
+
+#[test]
+fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on() {
+    let failures = campaign(fewer(seeds()), Faults::AMNESIA);
+    let first: Vec<_> = failures.iter().take(60).collect();
+    assert!(failures.is_empty(), "{} seeds failed; the first: {first:#?}", failures.len());
+}
+
+/// The twin: a store that does not notice that it forgot.
+#[test]
+fn without_the_memory_guard_a_store_that_forgets_starts_ticks_twice() {
+    let failures = campaign(0..60, Faults { guard: false, ..Faults::AMNESIA });
+    let double = failures.iter().filter(|(_, what)| what.contains("started twice")).count();
+    assert!(double > 0, "60 seeds without the guard, and no double start: the simulation does not look");
 }
 
 #[test]

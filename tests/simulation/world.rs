@@ -1,5 +1,9 @@
+mod amnesia;
+
 use super::check;
 use super::random::Random;
+use super::table;
+use amnesia::Amnesia;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use onecron::clock::Boot;
@@ -12,14 +16,10 @@ use onecron::engine::Notice;
 use onecron::engine::RequestId;
 use onecron::engine::StartOrder;
 use onecron::engine::StoreFailure;
-use onecron::job::CatchUp;
 use onecron::job::*;
-use onecron::schedule::Schedule;
-use onecron::schedule::Zone;
 use onecron::store::Records;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Microseconds of true time.
 pub type Micros = u64;
@@ -39,19 +39,26 @@ pub struct Faults {
     pub network: bool,
     pub crashes: bool,
     pub clocks: bool,
+    /// The store forgets: everything, the last seconds, or some records.
+    pub amnesia: bool,
     /// Whether the store checks owner and start at begin. The twin turns it off.
     pub fence: bool,
+    /// Whether the store notices that it may have forgotten. The twin turns it off.
+    pub guard: bool,
 }
 
 impl Faults {
-    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, fence: true };
+    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, amnesia: false, fence: true, guard: true };
+    pub const AMNESIA: Self = Self { amnesia: true, ..Self::ALL };
 }
 
 #[derive(Debug)]
 enum What {
     Wake { replica: usize },
-    Arrive { replica: usize, incarnation: u32, request: RequestId, steps: Arc<Vec<Step>>, reply: Option<Micros> },
+    Arrive { sent: Sent, reply: Option<Micros> },
     Reply { replica: usize, incarnation: u32, request: RequestId, result: Result<Vec<Answer>, StoreFailure> },
+    ArriveMeeting { replica: usize, incarnation: u32, sent: Boot, meeting: Meeting, reply: Option<Micros> },
+    Tell { replica: usize, incarnation: u32, event: Event },
     Spawn { replica: usize, incarnation: u32, order: Box<StartOrder> },
     ChildEnds { child: usize, killed: bool },
     Ended { replica: usize, incarnation: u32, run: RunKey, exit: Exit },
@@ -59,6 +66,27 @@ enum What {
     Restart { replica: usize },
     Pause { replica: usize, until: Micros },
     Step { replica: usize, by_ms: i64 },
+    Remember,
+    Forget { how: Amnesia },
+    StoreChanged { replica: usize },
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub struct Sent {
+    replica: usize,
+    incarnation: u32,
+    request: RequestId,
+    steps: Arc<Vec<Step>>,
+    /// What the store was when the request was sent: one that has restarted since does not get it.
+    server: String,
+}
+
+/// What is asked beside steps.
+#[derive(Debug, Clone)]
+enum Meeting {
+    Meet { mine: Box<Presence>, gone: Vec<Presence> },
+    Survey,
 }
 
 /// A started process: the ledger that is checked.
@@ -104,7 +132,7 @@ pub struct Line {
 #[derive(Debug)]
 pub struct World {
     random: Random,
-    faults: Faults,
+    pub faults: Faults,
     now: Micros,
     queue: BTreeMap<(Micros, u64), What>,
     sequence: u64,
@@ -117,6 +145,13 @@ pub struct World {
     pub lives: Vec<(usize, u32, Micros, Micros)>,
     /// From, to: when a replica's clock was off by seconds.
     pub skewed: Vec<(usize, Micros, Micros)>,
+    /// What the store will go back to.
+    remembered: Records,
+    /// Jobs that a replica registered which had not heard that the store forgot them, and when: until their owners speak
+    /// up, the store cannot know of their runs.
+    pub met_anew: Vec<(JobName, Micros)>,
+    /// When the store evicted records: it takes a moment until somebody notices.
+    pub evicted: Vec<Micros>,
 }
 
 impl World {
@@ -132,7 +167,7 @@ impl World {
 
     pub fn play(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
-        let table = table(&mut random);
+        let table = table::of_all(&mut random);
         let replicas = (0..REPLICAS)
             .map(|_| Replica {
                 engine: None,
@@ -158,7 +193,13 @@ impl World {
             lines: Vec::new(),
             lives: Vec::new(),
             skewed: Vec::new(),
+            remembered: Records::default(),
+            met_anew: Vec::new(),
+            evicted: Vec::new(),
         };
+        if faults.amnesia {
+            world.plan_amnesia();
+        }
         for replica in 0..REPLICAS {
             let at = world.random.between(0, 3 * SECOND);
             world.put(at, What::Restart { replica });
@@ -241,8 +282,12 @@ impl World {
                     self.tell(replica, Event::Woke);
                 }
             }
-            What::Arrive { replica, incarnation, request, steps, reply } => {
+            What::Arrive { sent: Sent { replica, incarnation, request, steps, server }, reply } => {
                 let now = self.store_time();
+                if server != self.records.identity.server {
+                    let failure = StoreFailure { kind: "maybe_applied", detail: "the connection was cut".into() };
+                    return self.put(self.now, What::Reply { replica, incarnation, request, result: Err(failure) });
+                }
                 let answers = steps.iter().map(|step| self.apply(step, now)).collect();
                 if let Some(at) = reply {
                     self.put(at, What::Reply { replica, incarnation, request, result: Ok(answers) });
@@ -256,6 +301,28 @@ impl World {
                     return;
                 }
                 self.tell(replica, Event::Answered { request, result });
+            }
+            What::ArriveMeeting { replica, incarnation, sent, meeting, reply } => {
+                let event = match meeting {
+                    Meeting::Meet { mine, gone } => {
+                        let result = Ok(self.records.meet(Some(&mine), &gone, self.store_time()));
+                        Event::Met { sent, result }
+                    }
+                    Meeting::Survey => {
+                        let jobs = self.records.jobs().map(|(name, record)| (name.clone(), record.clone()));
+                        Event::Surveyed { result: Ok(jobs.collect()) }
+                    }
+                };
+                if let Some(at) = reply {
+                    self.put(at, What::Tell { replica, incarnation, event });
+                }
+            }
+            What::Tell { replica, incarnation, event } => {
+                if self.replicas[replica].incarnation == incarnation
+                    && !self.later(replica, |event| What::Tell { replica, incarnation, event }, event.clone())
+                {
+                    self.tell(replica, event);
+                }
             }
             What::Spawn { replica, incarnation, order } => {
                 if self.replicas[replica].incarnation == incarnation && self.replicas[replica].engine.is_some() {
@@ -283,6 +350,9 @@ impl World {
                 self.replicas[replica].wake = None;
             }
             What::Restart { replica } => self.restart(replica),
+            What::Remember => self.remembered = self.records.clone(),
+            What::Forget { how } => self.forget(how),
+            What::StoreChanged { replica } => self.tell(replica, Event::StoreChanged),
             What::Pause { replica, until } => {
                 self.replicas[replica].paused_until = until;
                 self.replicas[replica].wake = Some(until);
@@ -316,6 +386,11 @@ impl World {
                 return self.records.apply(&blind, now);
             }
         }
+        if let Step::Register(registration) = step
+            && let Some(answer) = self.register(registration, now)
+        {
+            return answer;
+        }
         self.records.apply(step, now)
     }
 
@@ -329,7 +404,9 @@ impl World {
         this.paused_until = 0;
         this.up_since = self.now;
         let me = ReplicaId::new(&format!("r{replica}"), &this.incarnation.to_string());
-        this.engine = Some(Engine::new(me, &self.table, now));
+        let first = replica == 0 && this.incarnation == 1;
+        let table = if first { table::with_a_job_that_leaves(&self.table) } else { self.table.clone() };
+        this.engine = Some(Engine::new(me, &table, now));
         self.tell(replica, Event::Woke);
     }
 
@@ -385,6 +462,8 @@ impl World {
                     }
                 }
             }
+            Effect::Meet { mine, gone } => self.send_meeting(replica, Meeting::Meet { mine, gone }),
+            Effect::Survey => self.send_meeting(replica, Meeting::Survey),
             Effect::Terminate { run } => self.signal(replica, &run, false),
             Effect::Kill { run } => self.signal(replica, &run, true),
             Effect::Notice(notice) => self.lines.push(Line { at: self.now, replica, incarnation, notice }),
@@ -392,8 +471,8 @@ impl World {
         }
     }
 
-    fn send(&mut self, replica: usize, request: RequestId, steps: Arc<Vec<Step>>) {
-        let incarnation = self.replicas[replica].incarnation;
+    /// When a request is at the store, if it gets there, and when its reply is back, if that does.
+    fn travel(&mut self) -> (Option<Micros>, Option<Micros>) {
         let bad = self.faults.network && self.now < CALM;
         let random = &mut self.random;
         let there = self.now
@@ -405,13 +484,35 @@ impl World {
         let lost = bad && random.chance(25);
         let reply_lost = bad && random.chance(25);
         let timeout = self.now + REQUEST_TIMEOUT;
-        let reply = (!reply_lost && back < timeout).then_some(back);
-        if !lost {
-            self.put(there, What::Arrive { replica, incarnation, request, steps, reply });
+        let reply = (!lost && !reply_lost && back < timeout).then_some(back);
+        ((!lost).then_some(there), reply)
+    }
+
+    fn send(&mut self, replica: usize, request: RequestId, steps: Arc<Vec<Step>>) {
+        let incarnation = self.replicas[replica].incarnation;
+        let (there, reply) = self.travel();
+        if let Some(there) = there {
+            let server = self.records.identity.server.clone();
+            self.put(there, What::Arrive { sent: Sent { replica, incarnation, request, steps, server }, reply });
         }
-        if lost || reply.is_none() {
-            let failure = StoreFailure { kind: "maybe_applied", detail: "no answer".into() };
-            self.put(timeout, What::Reply { replica, incarnation, request, result: Err(failure) });
+        if reply.is_none() {
+            let result = Err(no_answer());
+            self.put(self.now + REQUEST_TIMEOUT, What::Reply { replica, incarnation, request, result });
+        }
+    }
+
+    fn send_meeting(&mut self, replica: usize, meeting: Meeting) {
+        let (incarnation, sent) = (self.replicas[replica].incarnation, self.clocks(replica).boot);
+        let (there, reply) = self.travel();
+        let failed = match meeting {
+            Meeting::Meet { .. } => Event::Met { sent, result: Err(no_answer()) },
+            Meeting::Survey => Event::Surveyed { result: Err(no_answer()) },
+        };
+        if let Some(there) = there {
+            self.put(there, What::ArriveMeeting { replica, incarnation, sent, meeting, reply });
+        }
+        if reply.is_none() {
+            self.put(self.now + REQUEST_TIMEOUT, What::Tell { replica, incarnation, event: failed });
         }
     }
 
@@ -491,50 +592,6 @@ impl World {
     }
 }
 
-fn table(random: &mut Random) -> JobTable {
-    use ConcurrencyPolicy::*;
-    use LostRunPolicy::*;
-    let kinds = [
-        ("quick-forbid", "@every 3s", Forbid, Report, "short", 0),
-        ("quick-allow", "@every 4s", Allow, Report, "short", 0),
-        ("long-forbid", "@every 20s", Forbid, Report, "long", 0),
-        ("long-rerun", "@every 25s", Forbid, Rerun, "long", 0),
-        ("allow-rerun", "@every 30s", Allow, Rerun, "long", 0),
-        ("retrying", "@every 10s", Forbid, Report, "short", 2),
-        ("suspended", "@every 15s", Forbid, Report, "short", 0),
-    ];
-    let job = |(name, schedule, concurrency_policy, lost_run_policy, kind, limit): (&str, &str, _, _, &str, u32)| {
-        Arc::new(JobSpec {
-            name: JobName::new(name).unwrap(),
-            description: kind.into(),
-            schedule: Schedule::parse(schedule, &Zone::utc(), name).unwrap(),
-            command: CommandSpec {
-                program: Program::Direct(vec!["true".into()]),
-                working_dir: None,
-                env: BTreeMap::new(),
-            },
-            concurrency_policy,
-            catch_up: match name {
-                "retrying" => CatchUp::All,
-                "quick-allow" => CatchUp::None,
-                _ => CatchUp::Latest,
-            },
-            suspend: name == "suspended",
-            lost_run_policy,
-            timeout: Some(Duration::from_secs(40)),
-            termination_grace_period: Duration::from_secs(2),
-            jitter: Duration::from_millis(if name == "long-rerun" { 7_000 } else { 0 }),
-            starting_deadline: None,
-            retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
-            output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
-            history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
-            spec_hash: name.into(),
-        })
-    };
-    let scheduler = SchedulerSpec {
-        lock_lease: Duration::from_secs(5),
-        clock_skew_tolerance: Duration::from_millis(500),
-        max_concurrent_runs: if random.chance(300) { 3 } else { 10 },
-    };
-    JobTable { jobs: kinds.into_iter().map(job).collect(), scheduler, revision: "test".into() }
+fn no_answer() -> StoreFailure {
+    StoreFailure { kind: "maybe_applied", detail: "no answer".into() }
 }

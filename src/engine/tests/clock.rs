@@ -64,7 +64,12 @@ fn a_clock_that_goes_back_sees_the_instants_again_and_asks_no_tick_twice_at_once
     bench.answer_all(&mut |step| Some(yes(step)));
     let ahead = step(&mut bench, 85);
     assert!(claimed(&ahead).contains(&20), "{ahead:?}");
-    let early: Vec<Answer> = bench.steps().iter().map(|_| answer(Verdict::TooEarly { by_ms: 80_000 })).collect();
+    let store_ms = bench.now.wall.timestamp_millis() - 85_000;
+    let early = |step: &Step| {
+        let tick = step.run().unwrap().scheduled_for;
+        answer(Verdict::TooEarly { by_ms: tick.millis() - EARLY_TOLERANCE_MS - store_ms })
+    };
+    let early: Vec<Answer> = bench.steps().iter().map(early).collect();
     bench.reply(early);
     let waiting = bench.engine.ticks.iter();
     let waiting: Vec<(RunKey, Boot)> = waiting.map(|(run, due)| (run.clone(), due.deadline)).collect();

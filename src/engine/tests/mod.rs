@@ -13,12 +13,14 @@ mod catch_up;
 mod claims;
 mod clock;
 mod drain;
+mod fleet;
 mod guard;
 mod jitter;
 mod leases;
 mod outages;
 mod places;
 mod retries;
+mod unreadable;
 mod watches;
 
 use super::Effect;
@@ -325,7 +327,12 @@ fn asked(effects: &[Effect]) -> Vec<Step> {
 
 /// What is done to processes, in order: everything that is neither said nor asked, nor more of the same lease.
 fn done(effects: &[Effect]) -> Vec<Effect> {
-    let other = |effect: &&Effect| !matches!(effect, Effect::Notice(_) | Effect::Ask { .. } | Effect::Extend { .. });
+    let other = |effect: &&Effect| {
+        !matches!(
+            effect,
+            Effect::Notice(_) | Effect::Ask { .. } | Effect::Extend { .. } | Effect::Meet { .. } | Effect::Survey
+        )
+    };
     effects.iter().filter(other).cloned().collect()
 }
 

@@ -197,3 +197,17 @@ fn open_runs_are_learned_when_the_job_is_registered() {
     let effects = bench.until_with(25_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
     assert_eq!(asked(&effects).last(), Some(&settle(Decision::Lost, BEGUN)));
 }
+
+/// Whoever took it over may die as well, and then nobody else may be up.
+#[test]
+fn a_run_that_somebody_took_over_while_ours_ended_is_watched() {
+    let taken = RunRecord { rerun: true, ..record(&run(), (RunState::Claimed, 1, 3)) };
+    let mut bench = Bench::running(rerunning("a"));
+    bench.end(0);
+    bench.reply(vec![with(Verdict::Fenced, taken.clone())]);
+    let at = bench.clock();
+    let effects = bench.until_with(at + 5_000 + SPREAD, &mut stands(taken.clone()));
+    let steps = asked(&effects);
+    let claim = steps.iter().find_map(takes).expect("a takeover");
+    assert_eq!(claim.takeover, Some(taken.seen()));
+}

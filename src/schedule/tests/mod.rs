@@ -2,11 +2,13 @@
 //! independent reading of the rules.
 
 mod calendar;
+mod campaign;
 mod cases;
 mod errors;
 mod explain;
 mod grammar;
 mod oracle;
+mod print;
 mod shifts;
 mod union;
 mod zones;

@@ -66,15 +66,6 @@ pub(super) struct Failure {
     unknown_script: bool,
 }
 
-impl Failure {
-    /// A record of a form that we do not know.
-    pub fn newer_format(job: &str, format: u32) -> Self {
-        let detail =
-            format!("the record of `{job}` has form {format}: a newer onecron wrote it: run that one here too");
-        Self { kind: ErrorKind::Misconfigured, detail, drops: false, closed: false, unknown_script: false }
-    }
-}
-
 impl Link {
     /// A link to a server; with the key of the heartbeat that is left there.
     pub fn new(client: Client, shown: String, heartbeat: String) -> Self {
@@ -284,11 +275,6 @@ fn classify(error: &RedisError) -> Failure {
             failure(ErrorKind::Misconfigured, format!("{wanted} ({text})"), true)
         }
         Some("NOPERM") => failure(ErrorKind::Misconfigured, format!("{denied} ({text})"), true),
-        Some("ONECRON_FORMAT") => {
-            let found = error.detail().unwrap_or_default();
-            let wanted = "a newer onecron wrote it: run that version here too";
-            failure(ErrorKind::Misconfigured, format!("{found}; {wanted}"), false)
-        }
         Some("OOM") => {
             let wanted = "the server is out of memory: raise `maxmemory`, or give onecron a server of its own";
             failure(ErrorKind::MaybeApplied, format!("{wanted} ({text})"), false)

@@ -28,6 +28,7 @@ use super::Probe;
 use super::Store;
 use super::fields::JOB_FIELDS;
 use crate::job::Answer;
+use crate::job::FORMAT;
 use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
@@ -39,7 +40,6 @@ use crate::job::Step;
 use async_trait::async_trait;
 use chrono::DateTime;
 use chrono::Utc;
-use link::Failure;
 use link::Link;
 use probe::Told;
 use redis::Client;
@@ -221,10 +221,11 @@ impl Store for RedisStore {
             }
             let replies = self.query("jobs", &mut pipeline).await?;
             for (name, reply) in names.iter().zip(&replies) {
-                let Some(record) = wire::job(reply).map_err(|error| self.bad("jobs", error))? else { continue };
-                if record.format > crate::job::FORMAT {
-                    return Err(self.link.error("jobs", Failure::newer_format(name, record.format)));
-                }
+                let record = match wire::job(reply) {
+                    Ok(Some(record)) if record.format <= FORMAT => record,
+                    Ok(_) | Err(BadReply::Record(_)) => continue,
+                    Err(error) => return Err(self.bad("jobs", error)),
+                };
                 let name = JobName::new(name).map_err(|error| self.bad("jobs", format!("{name:?}: {error}")))?;
                 jobs.push((name, record));
             }
@@ -282,7 +283,8 @@ impl Store for RedisStore {
             }
             let replies = self.query("retire", &mut pipeline).await?;
             for (name, reply) in names.iter().zip(replies) {
-                if self.read::<bool>("retire", reply)? {
+                // A job whose records cannot be read is answered otherwise, and stays.
+                if reply == Value::Int(1) {
                     retired.extend(JobName::new(name));
                 }
             }

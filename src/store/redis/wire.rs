@@ -184,8 +184,15 @@ pub(super) fn answer(reply: &Value) -> Result<Answer, BadReply> {
     };
     let Value::Array(open) = open else { return Err(BadReply::Form(format!("{open:?}"))) };
     let verdict = verdict(text(word)?, text(detail)?, text(other)?)?;
-    let open = open.iter().filter_map(|run| self::run(run).transpose()).collect::<Result<_, _>>()?;
-    Ok(Answer { verdict, job: self::job(job)?, run: self::run(run)?, open })
+    let records = || {
+        let open = open.iter().filter_map(|run| self::run(run).transpose()).collect::<Result<_, _>>()?;
+        Ok(Answer { verdict, job: self::job(job)?, run: self::run(run)?, open })
+    };
+    match records() {
+        // That is the trouble of one job; steps of others have their answers.
+        Err(BadReply::Record(_)) => Ok(Answer::unreadable(0)),
+        outcome => outcome,
+    }
 }
 
 /// A job's record from the values of [`JOB_FIELDS`]; `None` where there is no record.
@@ -251,6 +258,7 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "changed" => Verdict::Changed,
         "occupied" => Verdict::Occupied { at: Tick::parse(detail).ok_or_else(bad)? },
         "read" => Verdict::Read,
+        "unreadable" => Verdict::Unreadable { format: detail.parse().map_err(|_| bad())? },
         _ => return Err(bad()),
     })
 }

@@ -57,11 +57,13 @@ struct Failure {
     detail: String,
     /// Whether another process had the lock.
     busy: bool,
+    /// The form of a record that cannot be read; 0: it is ours, and a field is not understood.
+    unreadable: Option<u32>,
 }
 
 impl Failure {
     fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), busy: false }
+        Self { kind, detail: detail.into(), busy: false, unreadable: None }
     }
 }
 
@@ -177,7 +179,14 @@ impl SqliteStore {
         let now = table.now().await?;
         let mut answers = Vec::with_capacity(steps.len());
         for step in steps {
-            let mut picture = table.picture(step).await?;
+            let mut picture = match table.picture(step).await {
+                Err(Failure { unreadable: Some(format), .. }) => {
+                    // That is the trouble of one job.
+                    answers.push(Answer::unreadable(format));
+                    continue;
+                }
+                picture => picture?,
+            };
             let (answer, changes) = transition::apply(&mut picture, step, now);
             table.save(step.job(), picture, changes).await?;
             answers.push(answer);

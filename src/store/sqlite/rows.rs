@@ -104,7 +104,7 @@ fn or_null(text: &str) -> Option<&str> {
 }
 
 fn unreadable(error: Unreadable) -> Failure {
-    Failure::new(ErrorKind::MaybeApplied, error.to_string())
+    Failure { unreadable: Some(0), ..Failure::new(ErrorKind::Misconfigured, error.to_string()) }
 }
 
 fn known_format(format: u32, what: &str) -> Result<(), Failure> {
@@ -112,7 +112,7 @@ fn known_format(format: u32, what: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let detail = format!("the record of `{what}` has form {format}: a newer onecron wrote it: run that one here too");
-    Err(Failure::new(ErrorKind::Misconfigured, detail))
+    Err(Failure { unreadable: Some(format), ..Failure::new(ErrorKind::Misconfigured, detail) })
 }
 
 /// Reads the columns of a row as named texts.
@@ -257,7 +257,10 @@ impl Table<'_> {
         let mut jobs = Vec::with_capacity(rows.len());
         for row in &rows {
             let name: String = row.try_get("job")?;
-            let record = job_of(row, &name)?;
+            let record = match job_of(row, &name) {
+                Err(Failure { unreadable: Some(_), .. }) => continue,
+                record => record?,
+            };
             let bad = |error| Failure::new(ErrorKind::MaybeApplied, format!("job {name:?}: {error}"));
             jobs.push((JobName::new(&name).map_err(bad)?, record));
         }

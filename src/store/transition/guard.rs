@@ -11,6 +11,7 @@ use super::Picture;
 use super::renew;
 use crate::job::Decision;
 use crate::job::EARLY_TOLERANCE_MS;
+use crate::job::Expect;
 use crate::job::JobRecord;
 use crate::job::MissedReason;
 use crate::job::NUMBER_LEAP;
@@ -19,13 +20,23 @@ use crate::job::Reassert;
 use crate::job::Registration;
 use crate::job::RunRecord;
 use crate::job::RunState;
+use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Verdict;
 
 /// Whether the job was registered since the store became what it is. The steps of a replica that does not yet know
-/// that the store restarted must not be judged by what is left in it.
-pub(super) fn is_registered(picture: &Picture) -> bool {
-    picture.job.as_ref().is_some_and(|job| job.identity == picture.store.server)
+/// that the store restarted must not be judged by what is left in it. But of a job that is in no table any more, which
+/// nobody will register again, the runs must end: what a watcher saw unchanged may be judged.
+pub(super) fn is_registered(picture: &Picture, step: &Step) -> bool {
+    let judges = matches!(
+        step,
+        Step::Settle {
+            expect: Expect::Unchanged(_),
+            decision: Decision::Lost | Decision::Drained | Decision::Missed(MissedReason::StoreForgot),
+            ..
+        }
+    );
+    picture.job.as_ref().is_some_and(|job| judges || job.identity == picture.store.server)
 }
 
 /// What a registration makes of the store's memory of a job.

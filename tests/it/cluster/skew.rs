@@ -58,6 +58,41 @@ fn a_replica_90_seconds_behind_never_runs_a_tick_that_another_ran() {
     assert!(fleet.entries("ran", "every-five").iter().all(|entry| entry.replica == fleet.daemons[0].replica()));
     let skewed = slow.wait_for_event("clock_skewed");
     assert!(skewed["offset_ms"].as_i64().unwrap() < -80_000, "{skewed}");
+    assert_eq!(skewed["level"], "error");
+}
+
+/// Its clock is 90 s ahead, and nobody else is there: it runs each tick when it is due by the store's clock.
+#[test]
+fn a_replica_90_seconds_ahead_runs_ticks_when_they_are_due_by_the_stores_clock() {
+    let Some(store) = FleetStore::redis() else { return };
+    if find_program("faketime").is_none() {
+        return; // said above
+    }
+    let mut fleet = Fleet::start(&jobs(), store, 0);
+    let fast = fleet
+        .launch(1)
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        .wrapper(&["faketime", "-f", &format!("+{BEHIND}s")])
+        .start();
+    let skewed = fast.wait_for_event("clock_skewed");
+    assert!((80_000..100_000).contains(&skewed["offset_ms"].as_i64().unwrap()), "{skewed}");
+    assert_eq!(skewed["level"], "error");
+    fleet.daemons.push(fast);
+    let finished = |line: &Value| line["event"] == "run_finished";
+    let runs = fleet.daemons[0].wait_for_many(5, finished, Duration::from_secs(60));
+    let server = fleet.store.server.as_ref().unwrap();
+    for line in &runs {
+        let text = line["scheduled_for"].as_str().unwrap();
+        let claimed_at = server.command(&format!("HGET onecron:default:{{every-five}}:run:{text} claimed_at"));
+        let claimed_at: i64 = claimed_at.lines().nth(1).unwrap().parse().unwrap();
+        let late_ms = claimed_at - Tick::parse(text).unwrap().millis();
+        assert!((-250..2_500).contains(&late_ms), "{text} was claimed {late_ms} ms after it was due");
+    }
+    let ticks: Vec<i64> =
+        runs.iter().map(|line| Tick::parse(line["scheduled_for"].as_str().unwrap()).unwrap().seconds()).collect();
+    assert!(ticks.windows(2).all(|pair| pair[1] == pair[0] + 5), "every tick: {ticks:?}");
+    assert_eq!(fleet.daemons[0].events("clock_skewed").len(), 1);
+    assert_no_tick_twice(&fleet);
 }
 
 /// Its loop stands still over several ticks: when it goes on, it finds them decided.

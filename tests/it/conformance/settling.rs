@@ -246,9 +246,41 @@ pub async fn decisions_that_do_not_fit_change_nothing(scene: Scene) {
     }
     scene.claim(2, "web-1").await;
     scene.abandon(2, "web-1", 0).await;
-    for decision in [MISSED, SKIPPED, Decision::Lost, Decision::Drained] {
+    for decision in [Decision::Lost, Decision::Drained] {
         seen_settle(2, decision).await;
     }
+}
+
+/// Where no table has the job any more, nobody takes it.
+pub async fn a_given_back_run_is_settled_only_as_it_was_seen(scene: Scene) {
+    scene.claim(1, "web-1").await;
+    let claimed = scene.seen(1).await;
+    scene.abandon(1, "web-1", 0).await;
+    assert_eq!(scene.settle(1, Expect::Unchanged(claimed), MISSED).await, Verdict::Changed);
+    let seen = scene.seen(1).await;
+    assert_eq!(scene.settle(1, Expect::Unchanged(seen), MISSED).await, Verdict::Settled);
+    let record = scene.record(1).await;
+    assert_eq!((record.state, record.outcome), (RunState::Done, Some(Outcome::Missed)));
+    assert_eq!(scene.look(1).await.job.unwrap().open, []);
+}
+
+/// It began, so nobody knows what it did; but it is not going any more.
+pub async fn an_attempt_that_nobody_goes_on_with_ends_as_lost(scene: Scene) {
+    scene.start_rerunnable(1, "web-1").await;
+    scene.abandon(1, "web-1", 1).await;
+    scene.start_rerunnable(2, "web-1").await;
+    scene.lose(2).await;
+    let takeover = Some(scene.seen(2).await);
+    assert_eq!(scene.claim_with(2, "web-2", |claim| claim.takeover = takeover).await, Verdict::Won);
+    for (n, state) in [(1, RunState::Abandoned), (2, RunState::Claimed)] {
+        let seen = scene.seen(n).await;
+        assert_eq!(seen.state, state);
+        assert_eq!(scene.settle(n, Expect::Unchanged(seen), Decision::Drained).await, Verdict::Settled);
+        let record = scene.record(n).await;
+        assert_eq!((record.state, record.outcome), (RunState::Done, Some(Outcome::Lost)));
+    }
+    let job = scene.look(1).await.job.unwrap();
+    assert_eq!((job.open, job.slot), (Vec::new(), None));
 }
 
 pub async fn decided_through_advances_over_decided_ticks_only(scene: Scene) {

@@ -35,8 +35,8 @@ if not run then
   local early_ms = tick_ms + tonumber(ARGV[13]) - now - EARLY_TOLERANCE_MS
   if early_ms > 0 then
     return answer('too_early', int(early_ms))
-  elseif is_forgotten() then
-    return answer('forgot')
+  elseif is_forgotten() or tick_s == num(job.is.last_begun) then
+    return answer('forgot') -- the second: it has begun, and its record was evicted
   end
   local first, last, outcome, reason, by = string.match(job.is.range, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
   if first and first <= tick and tick <= last then

@@ -31,15 +31,14 @@ local function num(text)
 end
 
 -- A record in memory: `is` holds its fields, `changed` those to be written. Fields that we do not know stay as they
--- are. Returns the record and, where it is of a newer form than we understand, an error.
+-- are. Returns the record and, where it is of a newer form than we understand, the answer that says so.
 local function load(key, fields)
   local values = redis.call('HMGET', key, unpack(fields))
   if not values[1] then
     return nil, nil
   end
   if num(values[1]) > FORMAT then
-    local text = 'ONECRON_FORMAT `' .. key .. '` has form ' .. values[1] .. ', this version knows forms up to ' .. FORMAT
-    return nil, redis.error_reply(text)
+    return nil, { 'unreadable', values[1], '', false, false, {} }
   end
   local record = { key = key, is = {}, changed = {}, touched = false }
   for i, name in ipairs(fields) do

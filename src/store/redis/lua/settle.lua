@@ -2,7 +2,11 @@
 -- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner; for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
-if not is_registered then
+-- Of a job that is in no table any more, which nobody will register again, the runs must end: what a watcher saw
+-- unchanged may be judged.
+local judges = expect == 'unchanged'
+  and (decision == 'lost' or decision == 'drained' or (decision == 'missed' and reason == 'store_forgot'))
+if not job or not (is_registered or judges) then
   return answer('unregistered')
 end
 
@@ -100,9 +104,9 @@ elseif not is_seen(run, ARGV[8], ARGV[9], ARGV[10], ARGV[11]) then
 end
 
 local state = run.is.state
-local fits = (decision == 'lost' and state == 'begun') or (decision == 'drained' and state == 'lost')
-  or ((decision == 'missed' or decision == 'skipped') and state == 'claimed')
-  or (is_loss and state == 'abandoned')
+local free = state == 'claimed' or state == 'abandoned'
+local fits = ((decision == 'missed' or decision == 'skipped') and free) or (decision == 'lost' and state == 'begun')
+  or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
 if (expect ~= 'absent' and expect ~= 'range' and says_too_much(tick_ms)) or not fits then
   return answer('changed')
 end

@@ -1,0 +1,277 @@
+//! Who else is there, and where it says to look.
+//!
+//! Members meet through the store every few seconds: each writes its presence and reads all. Nothing about a run is
+//! decided by that, so nothing depends on its being complete or new. It finds what claim answers do not show: open runs
+//! of jobs that this replica has never asked about, or that are in no table any more. Those are read, and watched like
+//! all others. For the same reason all jobs' records are read in one go at the start, after an outage, and when a
+//! member has vanished.
+
+use super::Effect;
+use super::Engine;
+use super::Notice;
+use super::StoreFailure;
+use super::Topic;
+use super::order::order;
+use crate::clock::Boot;
+use crate::clock::Now;
+use crate::job::Answer;
+use crate::job::Gathering;
+use crate::job::JobName;
+use crate::job::JobRecord;
+use crate::job::PRESENT_RUNS_MOST;
+use crate::job::Presence;
+use crate::job::ReplicaId;
+use crate::job::RunKey;
+use crate::job::Step;
+use crate::schedule::zone_data_version;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Members meet so often at least; with a shorter lease, once a lease.
+const MEET_EVERY: Duration = Duration::from_secs(15);
+/// How soon a meeting that failed is tried again.
+const MEET_AGAIN: Duration = Duration::from_secs(3);
+/// A presence that was not renewed for so many of those times is that of somebody who is not there.
+const MEETINGS_MISSED: u32 = 3;
+/// A presence that stays unchanged for so long is removed by whoever sees it.
+const FORGET_AFTER: Duration = Duration::from_secs(3600);
+/// Meetings that fail so many times in a row, while the store answers otherwise, are said.
+const FAILURES_SAID: u32 = 3;
+/// How many names of jobs a presence shows.
+const SOME_JOBS: usize = 10;
+
+/// What a replica says of its program, beside its table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Version of the program.
+    pub version: String,
+    /// Version of the zone data.
+    pub zone_data: String,
+}
+
+impl About {
+    /// This program.
+    pub fn this_program() -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").into(), zone_data: zone_data_version().into() }
+    }
+}
+
+/// Another member, as last seen.
+#[derive(Debug, Clone)]
+pub struct Member {
+    pub presence: Presence,
+    /// When it was first seen so.
+    since: Boot,
+    /// Whether it ever changed under our eyes. What was there before us may be years old.
+    changed: bool,
+    /// Whether its runs were looked at since it is unchanged.
+    looked: bool,
+}
+
+impl Member {
+    /// How often it renews its presence.
+    fn every(&self) -> Duration {
+        every(Duration::from_millis(self.presence.lease_ms))
+    }
+
+    /// Whether it has shown life of late.
+    pub fn is_alive(&self, now: Boot) -> bool {
+        self.changed && now.since(self.since) < self.every() * MEETINGS_MISSED
+    }
+}
+
+fn every(lease: Duration) -> Duration {
+    if lease.is_zero() { MEET_EVERY } else { MEET_EVERY.min(lease) }
+}
+
+/// Something that is asked once at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Survey {
+    Idle,
+    Wanted,
+    UnderWay,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Fleet {
+    pub about: About,
+    /// The revision of our table.
+    pub revision: String,
+    pub members: BTreeMap<ReplicaId, Member>,
+    number: u64,
+    /// When to meet again.
+    next: Boot,
+    under_way: bool,
+    failures: u32,
+    survey: Survey,
+    /// Runs that are to be read.
+    looks: BTreeSet<RunKey>,
+}
+
+impl Fleet {
+    /// Nobody is known yet, and it is time to meet.
+    pub fn new(revision: &str, now: Boot) -> Self {
+        Self {
+            about: About::this_program(),
+            revision: revision.into(),
+            members: BTreeMap::new(),
+            number: 0,
+            next: now,
+            under_way: false,
+            failures: 0,
+            survey: Survey::Idle,
+            looks: BTreeSet::new(),
+        }
+    }
+
+    /// When to meet again; while a meeting is under way its end is waited for.
+    pub fn wakes(&self) -> Option<Boot> {
+        (!self.under_way).then_some(self.next)
+    }
+}
+
+impl Engine {
+    /// Meets the others and reads all jobs, where it is time to.
+    pub(super) fn meet(&mut self, now: Now) {
+        if self.drain.as_ref().is_some_and(super::drain::Drain::is_over) {
+            return; // or the presence would be written anew after it was removed
+        }
+        if !self.fleet.under_way && now.boot >= self.fleet.next {
+            self.fleet.under_way = true;
+            self.fleet.number += 1;
+            let old = |member: &&Member| now.boot.since(member.since) >= FORGET_AFTER;
+            let gone = self.fleet.members.values().filter(old).map(|member| member.presence.clone()).collect();
+            let mine = Box::new(self.presence(now));
+            self.effects.push(Effect::Meet { mine, gone });
+        }
+        if self.fleet.survey == Survey::Wanted && self.drain.is_none() {
+            self.fleet.survey = Survey::UnderWay;
+            self.effects.push(Effect::Survey);
+        }
+    }
+
+    /// What the store may have kept of others is to be looked at: it answers for the first time, or again.
+    pub(super) fn look_around(&mut self, now: Now, again: bool) {
+        self.fleet.survey = Survey::Wanted;
+        if again {
+            self.fleet.next = now.boot;
+        }
+    }
+
+    fn presence(&self, now: Now) -> Presence {
+        let mut runs: Vec<&RunKey> = self.runs.keys().collect();
+        runs.sort_unstable_by_key(|run| run.scheduled_for);
+        Presence {
+            number: self.fleet.number,
+            version: self.fleet.about.version.clone(),
+            revision: self.fleet.revision.clone(),
+            zone_data: self.fleet.about.zone_data.clone(),
+            jobs: self.jobs.len().try_into().unwrap_or(u64::MAX),
+            some_jobs: self.jobs.keys().take(SOME_JOBS).map(JobName::to_string).collect(),
+            lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
+            up_ms: now.boot.since(self.started.boot).as_millis().try_into().unwrap_or(u64::MAX),
+            offset_ms: self.skew.offset_ms(),
+            draining: self.drain.is_some(),
+            runs: runs.into_iter().take(PRESENT_RUNS_MOST).map(RunKey::to_string).collect(),
+            ..Presence::new(self.me.clone(), Presence::REPLICA)
+        }
+    }
+
+    /// A meeting is over.
+    pub(super) fn met(&mut self, now: Now, result: Result<Gathering, StoreFailure>) {
+        self.fleet.under_way = false;
+        match result {
+            Ok(gathering) => {
+                self.fleet.failures = 0;
+                let spread = Duration::from_millis(order(&self.me, &self.fleet.number) % 500);
+                self.fleet.next = now.boot + every(self.lease).saturating_sub(spread);
+                self.outbox.try_now(now.boot);
+                self.see_members(now, gathering.members);
+                self.compare_tables(now);
+            }
+            Err(failure) => {
+                self.fleet.failures += 1;
+                self.fleet.next = now.boot + MEET_AGAIN.min(every(self.lease));
+                // Whether the store is away is found out by asking something that counts: a replica that has nothing
+                // else to ask for hours would learn it at the next tick.
+                if self.outbox.is_up() {
+                    self.outbox.want_all(self.jobs.keys().next().cloned().map(Topic::Register));
+                    if self.fleet.failures == FAILURES_SAID {
+                        self.notice(Notice::MeetingFails { detail: failure.detail });
+                    }
+                }
+            }
+        }
+    }
+
+    fn see_members(&mut self, now: Now, found: Vec<Presence>) {
+        let mut before = std::mem::take(&mut self.fleet.members);
+        let mut to_look_at = Vec::new();
+        for presence in found.into_iter().filter(|presence| presence.name != self.me) {
+            let member = match before.remove(&presence.name) {
+                Some(mut member) if member.presence.number == presence.number => {
+                    let silent = now.boot.since(member.since);
+                    if silent >= Duration::from_millis(presence.lease_ms) && !member.looked {
+                        member.looked = true;
+                        to_look_at.extend(presence.run_keys());
+                    }
+                    if member.changed && !member.is_alive(now.boot) {
+                        // It may have begun a run after it had last said which it has.
+                        member.changed = false;
+                        self.fleet.survey = Survey::Wanted;
+                    }
+                    member
+                }
+                earlier => {
+                    to_look_at.extend(presence.run_keys());
+                    Member { presence, since: now.boot, changed: earlier.is_some(), looked: false }
+                }
+            };
+            self.fleet.members.insert(member.presence.name.clone(), member);
+        }
+        // Who left has ended its runs; or it could not, or somebody removed it.
+        to_look_at.extend(before.into_values().flat_map(|member| member.presence.run_keys().collect::<Vec<_>>()));
+        for run in to_look_at {
+            self.look(run);
+        }
+    }
+
+    /// All jobs' records were read.
+    pub(super) fn surveyed(&mut self, result: Result<Vec<(JobName, JobRecord)>, StoreFailure>) {
+        let Ok(jobs) = result else {
+            // With the next meeting; whether the store is away is said by others.
+            return self.fleet.survey = Survey::Wanted;
+        };
+        self.fleet.survey = Survey::Idle;
+        for (name, record) in jobs {
+            for tick in record.open {
+                self.look(RunKey::new(name.clone(), tick));
+            }
+        }
+    }
+
+    /// Reads a run that we may not know, and watches it if it is open.
+    fn look(&mut self, run: RunKey) {
+        if self.drain.is_none() && !self.is_tracked(&run) && self.fleet.looks.insert(run.clone()) {
+            self.outbox.want(Topic::Look(run));
+        }
+    }
+
+    pub(super) fn look_step(&self, run: &RunKey) -> Option<Step> {
+        self.fleet.looks.contains(run).then(|| Step::Read { run: run.clone() })
+    }
+
+    /// There is no more to be learned of it.
+    pub(super) fn looked(&mut self, run: &RunKey) {
+        self.fleet.looks.remove(run);
+    }
+
+    pub(super) fn look_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        self.looked(run);
+        if let Some(record) = answer.run {
+            self.watch(now, run.clone(), record);
+        }
+    }
+}
