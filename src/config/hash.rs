@@ -77,6 +77,8 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     let concurrency = match spec.concurrency_policy {
         ConcurrencyPolicy::Forbid => "forbid",
         ConcurrencyPolicy::Allow => "allow",
+        ConcurrencyPolicy::Replace => "replace",
+        ConcurrencyPolicy::Queue => "queue",
     };
     let lost = match spec.lost_run_policy {
         LostRunPolicy::Report => "report",

@@ -265,9 +265,9 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
         let hint = "write a longer period, such as `*/10 * * * * *`, or a command that loops by itself";
         reader.find("W503", span, message, hint);
     }
-    let is_exclusive = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid) == ConcurrencyPolicy::Forbid;
+    let waits = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid).waits_for_ends();
     let Field::Written(Some(timeout), span) = own.timeout else { return };
-    let shortest = gaps(schedule).min().filter(|period| is_exclusive && *period < timeout);
+    let shortest = gaps(schedule).min().filter(|period| waits && *period < timeout);
     if let Some(period) = shortest {
         let (timeout, period) = (units::duration_text(timeout), units::duration_text(period));
         let message =

@@ -301,12 +301,17 @@ impl<'a> Reader<'a> {
     /// One of a few words, in any case.
     pub fn choice<T: Copy>(&mut self, item: &Item<'_>, choices: &[(&'static str, T)]) -> Option<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        let wanted = names.join(" or ");
+        let wanted = match names.as_slice() {
+            [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+            _ => names.concat(),
+        };
         let scalar = self.scalar(item, &wanted, "")?;
         let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(&scalar.text));
         if found.is_none() {
-            let hint =
-                words::nearest(&scalar.text, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+            let nearest = || words::nearest(&scalar.text, names.iter().copied());
+            let hint = words::meant(&item.name, &scalar.text)
+                .map(str::to_owned)
+                .or_else(|| nearest().map(|near| format!("did you mean `{near}`?")));
             let message = format!("`{}` is {}, and {wanted} is expected", item.name, quoted(&scalar.text));
             self.find("E203", item.node.span, message, hint.as_deref().unwrap_or_default());
         }

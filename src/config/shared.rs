@@ -101,7 +101,15 @@ impl Shared {
                 reader.duration(item, Duration::ZERO..=Duration::from_secs(HOUR))
             }),
             concurrency_policy: reader.field(fields, "concurrencyPolicy", |reader, item| {
-                reader.choice(item, &[("Forbid", ConcurrencyPolicy::Forbid), ("Allow", ConcurrencyPolicy::Allow)])
+                reader.choice(
+                    item,
+                    &[
+                        ("Forbid", ConcurrencyPolicy::Forbid),
+                        ("Allow", ConcurrencyPolicy::Allow),
+                        ("Replace", ConcurrencyPolicy::Replace),
+                        ("Queue", ConcurrencyPolicy::Queue),
+                    ],
+                )
             }),
             catch_up: reader.field(fields, "catchUp", |reader, item| {
                 let words = [("Latest", CatchUp::Latest), ("None", CatchUp::None), ("All", CatchUp::All)];
@@ -274,10 +282,9 @@ impl Shared {
             let message = format!("`retry.backoff` is {first}, and the longest wait, `retry.maxBackoff`, is {most}");
             reader.find("E305", span, message, &format!("raise `maxBackoff` to {first} or more"));
         }
-        let is_exclusive =
-            self.over(below).concurrency_policy.value_or(ConcurrencyPolicy::Forbid) == ConcurrencyPolicy::Forbid;
+        let policy = self.over(below).concurrency_policy.value_or(ConcurrencyPolicy::Forbid);
         if let Field::Written(None, span) = self.timeout
-            && is_exclusive
+            && policy.waits_for_ends()
         {
             let message = "without a timeout a run that hangs blocks all later ones".to_owned();
             reader.find(

@@ -106,8 +106,9 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["cron", "on", "OnCalendar", "when", "crontab", "every", "interval"], "the key is `schedule`"),
     (&["tz", "timezone", "TZ", "CRON_TZ", "time-zone", "zone"], "the key is `timeZone`"),
     (
-        &["no-overlap", "concurrency", "cancel-in-progress", "overlap", "allowOverlap"],
-        "the key is `concurrencyPolicy`: `Forbid` skips a tick while an earlier run goes on, `Allow` starts it beside",
+        &["no-overlap", "concurrency", "cancel-in-progress", "overlap", "allowOverlap", "overlapPolicy"],
+        "the key is `concurrencyPolicy`: while an earlier run goes on, `Forbid` skips a tick, `Allow` starts it beside, \
+         `Replace` stops the earlier run first, `Queue` waits for its end",
     ),
     (
         &["run", "cmd", "exec", "script", "ExecStart"],
@@ -140,6 +141,33 @@ const FOREIGN_TOP: &[(&[&str], &str)] = &[
         "this is a setting of each daemon, not of the table: give it as a flag or an environment variable of onecron",
     ),
 ];
+
+/// Words of GitHub Actions, Dkron, Ofelia and others for the values of `concurrencyPolicy`.
+const FOREIGN_POLICIES: &[(&[&str], &str)] = &[
+    (
+        &["cancel-in-progress", "cancel", "cancelother", "terminate", "terminateother", "kill", "stop", "restart"],
+        "write `Replace`: the earlier run is stopped, and the later one begins when it is gone",
+    ),
+    (
+        &["wait", "serial", "sequential", "bufferone", "bufferall", "block", "delay"],
+        "write `Queue`: one tick waits for the end of the earlier run, at most until its starting deadline",
+    ),
+    (
+        &["skip", "drop", "ignore", "no-overlap", "single", "singleton", "disallow", "deny", "never", "no", "false"],
+        "write `Forbid`: a tick is skipped while an earlier run goes on",
+    ),
+    (
+        &["parallel", "concurrent", "overlap", "allowall", "always", "yes", "true"],
+        "write `Allow`: a tick runs beside the earlier run",
+    ),
+];
+
+/// What to say about a word that is no value of `key`, where other schedulers have it.
+pub(super) fn meant(key: &str, word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    let (_, text) = FOREIGN_POLICIES.iter().find(|(words, _)| words.contains(&word.as_str()))?;
+    (key == "concurrencyPolicy").then_some(*text)
+}
 
 /// What to say about `key`, which does not exist at `level`.
 pub(super) fn hint(level: Level, key: &str) -> Option<String> {
@@ -224,6 +252,17 @@ mod tests {
                 assert!(levels.iter().any(|level| level.has(key)), "{key}");
             }
         }
+    }
+
+    #[test]
+    fn values_of_other_schedulers_are_translated() {
+        for (words, text) in FOREIGN_POLICIES {
+            for word in *words {
+                assert_eq!(meant("concurrencyPolicy", word), Some(*text));
+                assert_eq!(meant("lostRunPolicy", word), None);
+            }
+        }
+        assert!(meant("concurrencyPolicy", "TerminateOther").unwrap().contains("`Replace`"));
     }
 
     #[test]

@@ -93,10 +93,10 @@ impl Reporter {
             Notice::TicksPassed { job, first, through } => events::ticks_passed(&job, first, through),
             Notice::DrainExpired { runs } => events::drain_expired(&runs),
             Notice::RunClaimed { facts, took } => events::run_claimed(&claimed(facts), took),
-            Notice::RunSkipped { facts, reason, holder, holder_run } => {
+            Notice::RunSkipped { facts, reason, holder, holder_run, age } => {
                 let holder_run = holder_run.map(|tick| RunKey::new(facts.run.job.clone(), tick));
                 let holder = holder.as_ref();
-                let skipped = RunSkipped { reason, holder, holder_run: holder_run.as_ref(), age: None };
+                let skipped = RunSkipped { reason, holder, holder_run: holder_run.as_ref(), age };
                 events::run_skipped(&unclaimed(facts), skipped);
             }
             Notice::RunMissed { facts, reason, late_ms } => {

@@ -24,10 +24,14 @@ impl Engine {
 
     pub(super) fn run_not_started(&mut self, now: Now, run: &RunKey, (too_late, error): (bool, String)) {
         let Some(ours) = self.runs.get_mut(run) else { return };
+        let exit = Exit { code: None, signal: None, output_tail: String::new(), output_bytes: 0 };
+        if let Some((outcome, error)) = ours.stopped_as_asked() {
+            let ending = ours.ending(now, outcome, (exit, error));
+            return self.finish(now, run, ending);
+        }
         if too_late {
             return self.give_back(now, run);
         }
-        let exit = Exit { code: None, signal: None, output_tail: String::new(), output_bytes: 0 };
         let ending = ours.ending(now, Outcome::NotStarted, (exit, error));
         self.finish(now, run, ending);
     }
@@ -37,12 +41,15 @@ impl Engine {
         let Some(ours) = self.runs.get_mut(run).filter(|ours| ours.phase == Phase::Running) else { return };
         ours.output_bytes = exit.output_bytes;
         let failed = exit.code != Some(0);
-        let (outcome, error) = match ours.stop {
-            Some((StopCause::Timeout, ..)) => (Outcome::TimedOut, "stopped at its timeout".to_owned()),
-            Some((StopCause::Drain, ..)) => (Outcome::Interrupted, "stopped by the drain of its replica".to_owned()),
-            Some((StopCause::LeaseLost, ..)) => (Outcome::Interrupted, "stopped when its lease was lost".to_owned()),
-            None if failed => (Outcome::Failed, String::new()),
-            None => (Outcome::Succeeded, String::new()),
+        let (outcome, error) = match (ours.stopped_as_asked(), ours.stop) {
+            (Some(asked), _) => asked,
+            (None, Some((StopCause::Timeout, ..))) => (Outcome::TimedOut, "stopped at its timeout".to_owned()),
+            (None, Some((StopCause::LeaseLost, ..))) => {
+                (Outcome::Interrupted, "stopped when its lease was lost".to_owned())
+            }
+            (None, Some(_)) => (Outcome::Interrupted, "stopped by the drain of its replica".to_owned()),
+            (None, None) if failed => (Outcome::Failed, String::new()),
+            (None, None) => (Outcome::Succeeded, String::new()),
         };
         let ending = ours.ending(now, outcome, (exit, error));
         if outcome == Outcome::Failed

@@ -47,6 +47,10 @@ pub enum StopCause {
     Drain,
     /// Its lease is lost.
     LeaseLost,
+    /// A later tick of the job is to run in its place.
+    Replaced,
+    /// An operator wants it to end.
+    Cancelled,
 }
 
 impl StopCause {
@@ -56,6 +60,8 @@ impl StopCause {
             Self::Timeout => "timeout",
             Self::Drain => "drain",
             Self::LeaseLost => "lease_lost",
+            Self::Replaced => "replaced",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -235,6 +241,8 @@ pub enum Notice {
         holder: Option<ReplicaId>,
         /// The run that is in the way, where one is.
         holder_run: Option<Tick>,
+        /// How long that run has been going, by our clock and the store's.
+        age: Option<Duration>,
     },
     /// Nobody ran a tick; said by the replica that recorded it.
     RunMissed {

@@ -5,7 +5,9 @@ use crate::job::Answer;
 use crate::job::Gathering;
 use crate::job::JobName;
 use crate::job::JobRecord;
+use crate::job::JobTable;
 use crate::job::RunKey;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Numbers the requests of one engine.
@@ -21,8 +23,8 @@ pub struct StoreFailure {
     pub detail: String,
 }
 
-/// How a child process ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// How a child process ended; the default is one of which nothing is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exit {
     /// Exit code, where it exited.
     pub code: Option<i32>,
@@ -37,6 +39,8 @@ pub struct Exit {
 /// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
+    /// Another table is in force.
+    TableChanged(Arc<JobTable>),
     /// The instant that [`Engine::wake_at`](super::Engine::wake_at) named may have come; or not. Always harmless.
     Woke,
     /// The store answered a request, or did not.

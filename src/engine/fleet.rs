@@ -63,8 +63,10 @@ pub struct Member {
     pub presence: Presence,
     /// When it was first seen so.
     since: Boot,
-    /// Whether it ever changed under our eyes. What was there before us may be years old.
-    changed: bool,
+    /// Whether it came, or changed, under our eyes. What was there before us may be years old.
+    lived: bool,
+    /// Whether it was noticed that it is silent.
+    missed: bool,
     /// Whether its runs were looked at since it is unchanged.
     looked: bool,
 }
@@ -75,9 +77,13 @@ impl Member {
         every(Duration::from_millis(self.presence.lease_ms))
     }
 
+    fn is_silent(&self, now: Boot) -> bool {
+        now.since(self.since) >= self.every() * MEETINGS_MISSED
+    }
+
     /// Whether it has shown life of late.
     pub fn is_alive(&self, now: Boot) -> bool {
-        self.changed && now.since(self.since) < self.every() * MEETINGS_MISSED
+        self.lived && !self.is_silent(now)
     }
 }
 
@@ -100,6 +106,8 @@ pub struct Fleet {
     /// The revision of our table.
     pub revision: String,
     pub members: BTreeMap<ReplicaId, Member>,
+    /// Whether the others were ever seen.
+    has_met: bool,
     number: u64,
     /// When to meet again.
     next: Boot,
@@ -117,6 +125,7 @@ impl Fleet {
             about: About::this_program(),
             revision: revision.into(),
             members: BTreeMap::new(),
+            has_met: false,
             number: 0,
             next: now,
             under_way: false,
@@ -208,6 +217,7 @@ impl Engine {
 
     fn see_members(&mut self, now: Now, found: Vec<Presence>) {
         let mut before = std::mem::take(&mut self.fleet.members);
+        let first = !std::mem::replace(&mut self.fleet.has_met, true);
         let mut to_look_at = Vec::new();
         for presence in found.into_iter().filter(|presence| presence.name != self.me) {
             let member = match before.remove(&presence.name) {
@@ -217,16 +227,16 @@ impl Engine {
                         member.looked = true;
                         to_look_at.extend(presence.run_keys());
                     }
-                    if member.changed && !member.is_alive(now.boot) {
+                    if member.is_silent(now.boot) && !std::mem::replace(&mut member.missed, true) {
                         // It may have begun a run after it had last said which it has.
-                        member.changed = false;
                         self.fleet.survey = Survey::Wanted;
                     }
                     member
                 }
                 earlier => {
                     to_look_at.extend(presence.run_keys());
-                    Member { presence, since: now.boot, changed: earlier.is_some(), looked: false }
+                    let lived = earlier.is_some() || !first;
+                    Member { presence, since: now.boot, lived, missed: false, looked: false }
                 }
             };
             self.fleet.members.insert(member.presence.name.clone(), member);

@@ -231,7 +231,7 @@ impl Engine {
                 window.is_some_and(|window| now.boot < ours.confirmed + takeover_after(window))
             }
             Phase::Beginning { .. } | Phase::Running | Phase::Backoff(..) => {
-                !ours.lease_lost && now.boot < ours.confirmed + self.lease
+                !ours.lease_lost && now.boot < ours.confirmed + ours.lease
             }
             Phase::Completing(_) => ours.ended_in_time,
             Phase::Abandoning | Phase::Settling(_) => false,
@@ -268,12 +268,14 @@ impl Engine {
             start: ours.start,
             number: ours.number,
             begun: ours.first_start.is_some(),
-            lease_ms: claim.lease_ms,
+            lease_ms: millis(ours.lease).unsigned_abs(),
             grace_ms: claim.grace_ms,
+            stop_grace_ms: claim.stop_grace_ms,
             takeover_ms: claim.takeover_ms,
             delay_ms: claim.delay_ms,
-            exclusive: claim.exclusive,
-            rerun: claim.rerun,
+            exclusive: ours.is_exclusive,
+            when_busy: ours.when_busy,
+            rerun: ours.is_rerunnable,
             trigger: claim.trigger,
             spec_hash: claim.spec_hash,
         }))

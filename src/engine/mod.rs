@@ -18,12 +18,14 @@ mod effect;
 mod event;
 mod fleet;
 mod guard;
+mod leases;
 mod order;
 mod outbox;
 mod owed;
+mod reload;
 mod runs;
 mod skew;
-mod slot;
+mod slots;
 mod tables;
 mod ticks;
 mod unreadable;
@@ -54,6 +56,7 @@ use crate::job::JobTable;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Step;
+use crate::job::StopReason;
 use crate::job::Tick;
 use crate::job::Verdict;
 use agenda::Job;
@@ -117,6 +120,8 @@ pub struct Engine {
     /// Claims under way that take a place when they are won.
     taking: BTreeSet<RunKey>,
     owed: BTreeMap<RunKey, Owed>,
+    /// Runs whose stop is to be asked for.
+    stops: BTreeMap<RunKey, StopReason>,
     outbox: Outbox,
     alarms: Alarms,
     drain: Option<Drain>,
@@ -164,6 +169,7 @@ impl Engine {
             watches: BTreeMap::new(),
             taking: BTreeSet::new(),
             owed: BTreeMap::new(),
+            stops: BTreeMap::new(),
             outbox: Outbox::new(me.clone()),
             alarms: Alarms::default(),
             drain: None,
@@ -205,6 +211,7 @@ impl Engine {
             Event::NotStarted { run, too_late, error } => self.run_not_started(now, &run, (too_late, error)),
             Event::Ended { run, exit } => self.run_ended(now, &run, exit),
             Event::DrainAsked { timeout } => self.start_drain(now, timeout),
+            Event::TableChanged(table) => self.change_table(now, &table),
             Event::StopAsked => self.start_drain(now, Duration::ZERO),
         }
         self.look_at_agenda(now);
@@ -232,9 +239,9 @@ impl Engine {
         }
     }
 
-    /// Runs that hold a place.
+    /// Runs that hold a place: those that begin, run or end, and not those that wait.
     pub fn running(&self) -> usize {
-        self.runs.len()
+        self.runs.values().filter(|run| run.has_place).count()
     }
 
     /// Whether the store answered last time.
@@ -277,7 +284,9 @@ impl Engine {
         match topic {
             Topic::Run(run) => self.look_at_run(now, run),
             Topic::Tick(run) => self.look_at_tick(now, run),
-            Topic::Watch(_) | Topic::Look(_) | Topic::Owed(_) | Topic::Register(_) => self.outbox.want(topic.clone()),
+            Topic::Stop(_) | Topic::Watch(_) | Topic::Look(_) | Topic::Owed(_) | Topic::Register(_) => {
+                self.outbox.want(topic.clone())
+            }
         }
     }
 
@@ -321,13 +330,18 @@ impl Engine {
             if let (Some(run), Some(job)) = (&answer.run, self.jobs.get_mut(topic.job())) {
                 job.latest_record = job.latest_record.max(run.scheduled_for.seconds());
             }
+            let stops = self.stops_asked(topic.job(), &answer);
             match &topic {
+                Topic::Stop(run) => self.stop_answered(run, &answer),
                 Topic::Register(job) => self.job_registered(now, job, answer),
                 Topic::Tick(run) => self.claim_answered(now, run, (step, asked.sent, answer)),
                 Topic::Run(run) => self.run_answered(now, run, (step, asked.sent, answer)),
                 Topic::Watch(run) => self.watch_answered(now, run, (step, answer)),
                 Topic::Look(run) => self.look_answered(now, run, answer),
                 Topic::Owed(run) => self.settle_answered(now, run, answer),
+            }
+            for (run, asked) in stops {
+                self.stop_as_asked(now, &run, asked);
             }
         }
         self.conclude_gaps();
@@ -405,6 +419,7 @@ impl Engine {
     /// What has to be asked about a topic now, if anything.
     fn step_for(&mut self, now: Now, topic: &Topic) -> Option<Step> {
         match topic {
+            Topic::Stop(run) => self.stop_step(run),
             Topic::Register(job) => self.register_step(now, job),
             Topic::Tick(run) => self.claim_step(now, run),
             Topic::Run(run) => self.run_step(now, run),
@@ -419,7 +434,7 @@ impl Engine {
         if self.places == 0 {
             return u32::MAX;
         }
-        let used = u32::try_from(self.runs.len() + self.taking.len()).unwrap_or(u32::MAX);
+        let used = u32::try_from(self.running() + self.taking.len()).unwrap_or(u32::MAX);
         self.places.saturating_sub(used)
     }
 }
@@ -428,7 +443,12 @@ impl Topic {
     fn job(&self) -> &JobName {
         match self {
             Self::Register(job) => job,
-            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) | Self::Owed(run) => &run.job,
+            Self::Run(run)
+            | Self::Stop(run)
+            | Self::Tick(run)
+            | Self::Watch(run)
+            | Self::Look(run)
+            | Self::Owed(run) => &run.job,
         }
     }
 }

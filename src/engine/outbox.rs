@@ -27,6 +27,8 @@ const BATCH_MOST: usize = 500;
 pub enum Topic {
     /// A run of ours.
     Run(RunKey),
+    /// A run, whoever has it, that is to be stopped.
+    Stop(RunKey),
     /// A job that the store must know.
     Register(JobName),
     /// A tick that is due.
@@ -42,7 +44,7 @@ pub enum Topic {
 impl Topic {
     const fn urgency(&self) -> u8 {
         match self {
-            Self::Run(_) => 0,
+            Self::Run(_) | Self::Stop(_) => 0,
             Self::Register(_) => 1,
             Self::Tick(_) => 2,
             Self::Watch(_) | Self::Look(_) => 3,
@@ -55,7 +57,7 @@ impl Topic {
     fn rank(&self, me: &ReplicaId) -> u64 {
         match self {
             Self::Owed(run) => run.scheduled_for.seconds().unsigned_abs(),
-            Self::Run(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) => order(me, run),
+            Self::Run(run) | Self::Stop(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) => order(me, run),
             Self::Register(_) => 0,
         }
     }

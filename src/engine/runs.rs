@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Beginning ──Begun──► Running ──Ended──► Completing ──► (gone)
-//!    │  ▲ waits for        │  failed, retry left
-//!    │  │ the slot         ▼
+//!    │  ▲ waits, without   │  failed, retry left
+//!    │  │ a place          ▼
 //!    │  └─────────────── Backoff
 //!    ├─ overlap, superseded, late ─► Settling ─► (gone)
 //!    └─ drain, or the begin came too late ─► Abandoning ─► (gone)
@@ -19,6 +19,7 @@ use super::RunFacts;
 use super::StartOrder;
 use super::StopCause;
 use super::Topic;
+use super::slots::Occupant;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -26,15 +27,17 @@ use crate::job::Decision;
 use crate::job::Ending;
 use crate::job::Expect;
 use crate::job::JobSpec;
+use crate::job::LostRunPolicy;
 use crate::job::MissedReason;
 use crate::job::Request;
 use crate::job::RunKey;
+use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
-use crate::job::Tick;
 use crate::job::Trigger;
 use crate::job::Verdict;
+use crate::job::WhenBusy;
 use crate::job::fencing_token;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,6 +79,8 @@ pub struct Run {
     pub phase: Phase,
     /// Until when it must begin for the first time; `None`: it began before.
     pub deadline: Option<Boot>,
+    /// How long it lasts without a confirmed renewal: others go by its record, whatever table is in force by now.
+    pub lease: Duration,
     /// The lease counts from here: when the last confirmed begin or renewal was sent.
     pub confirmed: Boot,
     /// When to renew.
@@ -86,12 +91,24 @@ pub struct Run {
     pub first_start: Option<Boot>,
     /// Why it is being stopped, and when it will be killed.
     pub stop: Option<(StopCause, Boot, Duration)>,
+    /// Who asked for its stop, through the store.
+    pub stop_asked_by: String,
     /// KILL was sent.
     pub killed: bool,
-    /// Waits for the slot so far.
+    /// One of the replica's places is its. A run that waits for another one to end has none, and does not begin.
+    pub has_place: bool,
+    /// Terms of the claim: it must not overlap, whatever the table says now; so also below.
+    pub is_exclusive: bool,
+    /// Somebody else may start it again.
+    pub is_rerunnable: bool,
+    /// What it does while another run is in its way.
+    pub when_busy: WhenBusy,
+    /// Waits for another run so far.
     pub waits: u32,
-    /// The run in the way and its renewal number, when first seen.
-    pub occupant: Option<(Tick, u64)>,
+    /// The run in the way, as last seen.
+    pub occupant: Option<Occupant>,
+    /// It asked for the stop of what is in its way.
+    pub asked_stop: bool,
     /// Output of the last attempt.
     pub output_bytes: u64,
     /// How the last attempt failed, while the next one begins.
@@ -117,14 +134,21 @@ impl Run {
             start,
             phase: Phase::Abandoning,
             deadline,
+            lease: Duration::ZERO,
             confirmed: Boot::from_nanos(0),
             renew_at: Boot::from_nanos(0),
             lease_lost: false,
             first_start: None,
             stop: None,
+            stop_asked_by: String::new(),
             killed: false,
+            has_place: false,
+            is_exclusive: spec.is_exclusive(),
+            is_rerunnable: spec.lost_run_policy == LostRunPolicy::Rerun,
+            when_busy: spec.when_busy(trigger),
             waits: 0,
             occupant: None,
+            asked_stop: false,
             output_bytes: 0,
             last_failure: None,
             number: 0,
@@ -135,9 +159,25 @@ impl Run {
         }
     }
 
-    /// Whether it keeps other runs of its job from beginning.
-    pub fn holds_slot(&self) -> bool {
-        self.spec.is_exclusive() && matches!(self.phase, Phase::Running | Phase::Backoff(..))
+    /// The same, under the terms that its record has: others go by those.
+    pub fn under(mut self, record: Option<&RunRecord>) -> Self {
+        if let Some(record) = record {
+            self.lease = Duration::from_millis(record.lease_ms);
+            self.is_exclusive = record.exclusive;
+            self.is_rerunnable = record.rerun;
+            self.when_busy = record.when_busy;
+        }
+        self
+    }
+
+    /// Whether it has begun and not ended: it keeps other runs of its job from beginning.
+    pub fn is_going(&self) -> bool {
+        matches!(self.phase, Phase::Running | Phase::Backoff(..))
+    }
+
+    /// Whether somebody else may start it, or its job must not overlap: then it has to stop when its lease is lost.
+    pub fn stops_when_lease_is_lost(&self) -> bool {
+        self.is_exclusive || self.is_rerunnable
     }
 
     /// What lines about it say.
@@ -155,6 +195,7 @@ impl Engine {
     /// Takes on a run whose claim was won.
     pub(super) fn own(&mut self, now: Now, run: RunKey, mut ours: Run) {
         ours.phase = self.beginning(now);
+        ours.has_place = self.free_places() > 0;
         self.watches.remove(&run);
         self.alarms.clear(&Topic::Watch(run.clone()));
         self.runs.insert(run.clone(), ours);
@@ -165,7 +206,7 @@ impl Engine {
         }
     }
 
-    fn beginning(&mut self, now: Now) -> Phase {
+    pub(super) fn beginning(&mut self, now: Now) -> Phase {
         self.requests += 1;
         Phase::Beginning { request: self.requests.to_string(), first_sent: None, not_before: now.boot }
     }
@@ -202,7 +243,7 @@ impl Engine {
                 // A begin that was sent in time and not answered is asked again, however late: it may be in force.
                 let over = first_sent.is_none() && ours.deadline.is_some_and(|deadline| now.boot >= deadline);
                 if over {
-                    return self.begin_too_late(run);
+                    return self.begin_too_late(now, run);
                 }
                 if now.boot >= *not_before {
                     self.outbox.want(topic.clone());
@@ -218,16 +259,15 @@ impl Engine {
     }
 
     /// The starting deadline passed between claim and begin.
-    fn begin_too_late(&mut self, run: &RunKey) {
+    pub(super) fn begin_too_late(&mut self, now: Now, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
         let facts = ours.facts(run);
         if ours.quiet {
             self.skipped(facts, SkipReason::StoreForgot, None, None);
             return self.settle_own(run, Decision::Missed(MissedReason::StoreForgot));
         }
-        if let Some((occupant, _)) = ours.occupant {
-            self.skipped(facts, SkipReason::Overlap, None, Some(occupant));
-            return self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
+        if ours.occupant.is_some() {
+            return self.overlap(now, run);
         }
         let (skipped, missed) = if self.outbox.is_up() {
             (SkipReason::Late, MissedReason::Late)
@@ -239,8 +279,8 @@ impl Engine {
     }
 
     fn look_at_begun_run(&mut self, now: Now, run: &RunKey) {
-        let lease = self.lease;
         let Some(ours) = self.runs.get_mut(run) else { return };
+        let lease = ours.lease;
         if let Phase::Backoff(until, ending) = &ours.phase
             && now.boot >= *until
         {
@@ -288,7 +328,7 @@ impl Engine {
         }
     }
 
-    fn turn_and_look(&mut self, now: Now, run: &RunKey, phase: Phase) {
+    pub(super) fn turn_and_look(&mut self, now: Now, run: &RunKey, phase: Phase) {
         if let Some(ours) = self.runs.get_mut(run) {
             ours.phase = phase;
             self.look_at_run(now, run);
@@ -311,35 +351,8 @@ impl Engine {
         self.notice(Notice::RunStopping { facts, cause });
     }
 
-    /// The lease is over, or the store says that the run is not ours any more.
-    fn lose_lease(&mut self, now: Now, run: &RunKey, (answer, taken): (Option<&Answer>, bool)) {
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        let first = !std::mem::replace(&mut ours.lease_lost, true);
-        let stops = taken || ours.spec.stops_when_lease_is_lost();
-        let (running, grace) = (ours.phase == Phase::Running, ours.spec.lease_loss_grace());
-        if first {
-            let facts = ours.facts(run);
-            let unconfirmed_for = now.boot.since(ours.confirmed);
-            let holder = answer.and_then(|answer| answer.run.as_ref()).map(|record| record.owner.clone());
-            let holder = holder.filter(|holder| *holder != self.me);
-            self.notice(Notice::LeaseLost { facts, holder, unconfirmed_for, stops });
-        }
-        if stops && running {
-            self.stop(now, run, (StopCause::LeaseLost, grace));
-        } else if !running {
-            match self.runs.get(run).map(|ours| &ours.phase) {
-                // No next attempt without a lease. How the last one ended is known, and recorded.
-                Some(Phase::Backoff(_, ending)) if !taken => {
-                    let ending = (**ending).clone();
-                    self.finish(now, run, ending);
-                }
-                _ => self.let_go(now, run, answer),
-            }
-        }
-    }
-
     /// A run that is not ours any more.
-    fn let_go(&mut self, now: Now, run: &RunKey, answer: Option<&Answer>) {
+    pub(super) fn let_go(&mut self, now: Now, run: &RunKey, answer: Option<&Answer>) {
         self.drop_run(now, run);
         if let Some(answer) = answer {
             if let Some(record) = answer.run.clone() {
@@ -369,28 +382,31 @@ impl Engine {
     pub(super) fn drop_run(&mut self, now: Now, run: &RunKey) {
         self.runs.remove(run);
         self.alarms.clear(&Topic::Run(run.clone()));
+        self.wake_waiting(now, &run.job);
         self.fill_places(now);
     }
 
     pub(super) fn run_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         let owner = self.me.clone();
-        let lease = self.lease;
         if let Some(step) = self.runs.get(run)?.asserting.then(|| self.assert_step(run)).flatten() {
             let ours = self.runs.get_mut(run)?;
-            ours.renew_at = now.boot + lease / 3;
+            ours.renew_at = now.boot + ours.lease / 3;
             return Some(step);
         }
-        let honest = |decision| self.honest(run, decision);
         let settling = match self.runs.get(run)?.phase {
-            Phase::Settling(decision) => Some(honest(decision)),
+            Phase::Settling(decision) => Some(self.honest(run, decision)),
             _ => None,
         };
         let ours = self.runs.get_mut(run)?;
+        let lease = ours.lease;
         let (start, run) = (ours.start, run.clone());
         match &mut ours.phase {
             Phase::Beginning { request, first_sent, not_before } => {
                 if now.boot < *not_before {
                     return None;
+                }
+                if !ours.has_place {
+                    return Some(Step::Wait { run, owner, start });
                 }
                 first_sent.get_or_insert(now.boot);
                 Some(Step::Begin { run, owner, start, request: request.clone() })
@@ -418,11 +434,14 @@ impl Engine {
             ours.number = ours.number.max(record.number);
         }
         match step {
-            Step::Begin { .. } => {
-                if let (Verdict::Busy { .. } | Verdict::Quiet, Some(ours)) = (answer.verdict, self.runs.get_mut(run)) {
+            Step::Begin { .. } | Step::Wait { .. } => {
+                if matches!(answer.verdict, Verdict::Busy { .. } | Verdict::Quiet) {
                     ours.confirmed = ours.confirmed.max(sent);
                 }
-                self.begin_answered(now, run, answer);
+                match step {
+                    Step::Begin { .. } => self.begin_answered(now, run, answer),
+                    _ => self.wait_answered(now, run, answer),
+                }
             }
             Step::Reassert(_) if self.asserted(now, run, (sent, &answer)) => {}
             Step::Reassert(_) => self.renew_answered(now, run, (sent, answer)),
@@ -461,20 +480,23 @@ impl Engine {
             return;
         };
         let first_sent = first_sent.unwrap_or(now.boot);
+        match answer.verdict {
+            Verdict::Begun => self.begun(now, run, first_sent),
+            _ => self.begin_refused(now, run, answer),
+        }
+    }
+
+    pub(super) fn begin_refused(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let Some(ours) = self.runs.get(run) else { return };
         let facts = ours.facts(run);
         let retry = ours.last_failure.is_some();
         match answer.verdict {
-            Verdict::Begun => self.begun(now, run, first_sent),
+            Verdict::StopAsked => self.stopped_before_begin(now, run, &answer),
             Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
             _ if self.remind(now, run, &answer) => {}
             _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
-            Verdict::Quiet => {
-                if let Some(ours) = self.runs.get_mut(run) {
-                    ours.quiet = true;
-                }
-                self.begin_later(now, run, &answer);
-            }
+            Verdict::Quiet => self.wait_in_silence(now, run, &answer),
             Verdict::Superseded => {
                 self.skipped(facts, SkipReason::Superseded, None, None);
                 self.settle_own(run, Decision::Skipped(SkipReason::Superseded));
@@ -503,10 +525,10 @@ impl Engine {
     }
 
     fn begun(&mut self, now: Now, run: &RunKey, first_sent: Boot) {
-        let lease = self.lease;
-        let Some(last_success) = self.jobs.get(&run.job).map(|job| job.last_success) else { return };
+        let last_success = self.jobs.get(&run.job).and_then(|job| job.last_success);
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run) else { return };
+        let lease = ours.lease;
         ours.start += 1;
         let timed_out = ours.timeout_at().is_some_and(|at| now.boot >= at);
         if draining || timed_out || now.boot >= first_sent + lease {
@@ -526,42 +548,9 @@ impl Engine {
             spec: Arc::clone(&ours.spec),
             last_success,
             lease_end: first_sent + lease,
-            guarded: ours.spec.stops_when_lease_is_lost(),
+            guarded: ours.stops_when_lease_is_lost(),
         };
         self.effects.push(Effect::Start(Box::new(order)));
-        self.look_at_run(now, run);
-    }
-
-    fn renew_answered(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
-        let lease = self.lease;
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        if !matches!(ours.phase, Phase::Running | Phase::Backoff(..)) {
-            return self.look_at_run(now, run);
-        }
-        if answer.verdict != Verdict::Renewed && self.remind(now, run, &answer) {
-            return self.look_at_run(now, run);
-        }
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        match answer.verdict {
-            // It is being registered; then at once.
-            Verdict::Unregistered => ours.renew_at = now.boot,
-            Verdict::Renewed => {
-                ours.confirmed = ours.confirmed.max(sent);
-                let lease_end = ours.confirmed + lease;
-                if ours.stop.is_none_or(|(cause, ..)| cause != StopCause::LeaseLost) {
-                    ours.lease_lost = false;
-                }
-                self.effects.push(Effect::Extend { run: run.clone(), lease_end });
-            }
-            Verdict::Lost => self.lose_lease(now, run, (Some(&answer), false)),
-            // Closed or forgotten, and nobody else's: as when it was called lost.
-            Verdict::Done | Verdict::Gone => {
-                let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
-                self.lose_lease(now, run, (Some(&answer), taken));
-            }
-            Verdict::Fenced => self.lose_lease(now, run, (Some(&answer), true)),
-            _ => {}
-        }
         self.look_at_run(now, run);
     }
 

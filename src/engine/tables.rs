@@ -40,7 +40,7 @@ pub struct Disagreement {
 }
 
 /// What is known, and was said.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Tables {
     /// Jobs that another replica claimed under another definition, and which.
     claims: BTreeMap<JobName, ReplicaId>,

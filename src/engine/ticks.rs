@@ -28,6 +28,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
 use crate::job::Verdict;
+use crate::job::WhenBusy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,14 +189,17 @@ impl Engine {
                     .any(under_way))
     }
 
-    /// A tick of a job whose slot is held by a run of ours is due: whoever wins it must see that we live, or it would
+    /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
     /// wait for our next renewal before it calls this an overlap.
     fn show_life(&mut self, now: Now, run: &RunKey) {
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
+        if !self.jobs.get(&run.job).is_some_and(|job| job.spec.is_exclusive()) {
+            return;
+        }
         let held: Vec<RunKey> = self
             .runs
             .range_mut(older..run.clone())
-            .filter(|(_, ours)| ours.holds_slot())
+            .filter(|(_, ours)| ours.is_going())
             .map(|(key, ours)| {
                 ours.renew_at = now.boot;
                 key.clone()
@@ -207,7 +211,7 @@ impl Engine {
     }
 
     fn hold_back(&self) -> Duration {
-        let used = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
+        let used = u32::try_from(self.running()).unwrap_or(u32::MAX);
         if self.places == 0 {
             return Duration::ZERO;
         }
@@ -235,7 +239,8 @@ impl Engine {
     }
 
     pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
-        let take = self.free_places() > 0;
+        // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
+        let take = self.free_places() > 0 || self.is_occupied(run);
         if self.waits_for_older(run) || self.waits_for_store(run) {
             return None; // its alarm is set
         }
@@ -268,9 +273,11 @@ impl Engine {
             take: true,
             takeover: None,
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
+            stop_grace_ms: spec.termination_grace_period.as_millis().try_into().unwrap_or(u64::MAX),
             grace_ms: spec.lease_loss_grace().as_millis().try_into().unwrap_or(u64::MAX),
             takeover_ms: millis(takeover_after(window)).unsigned_abs(),
             exclusive: spec.is_exclusive(),
+            when_busy: spec.when_busy(trigger),
             rerun: spec.lost_run_policy == crate::job::LostRunPolicy::Rerun,
             trigger: trigger.as_str().into(),
             spec_hash: spec.spec_hash.clone(),
@@ -333,9 +340,9 @@ impl Engine {
         let Some(due) = self.remove_tick(run) else { return };
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
-        let start = answer.run.map_or(0, |record| record.start);
+        let start = answer.run.as_ref().map_or(0, |record| record.start);
         let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
-        self.own(now, run.clone(), Run { confirmed: sent, ..ours });
+        self.own(now, run.clone(), Run { confirmed: sent, ..ours.under(answer.run.as_ref()) });
     }
 
     fn release_late_win(&mut self, now: Now, run: &RunKey, answer: &Answer) {
@@ -343,7 +350,7 @@ impl Engine {
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         // Without a deadline: what is to be said of the tick was said when it was given up.
         let ours = Run::claimed(&job.spec, Trigger::Schedule, (start, None));
-        self.own(now, run.clone(), ours);
+        self.own(now, run.clone(), ours.under(answer.run.as_ref()));
         if self.drain.is_some() {
             self.abandon(run);
         } else {
@@ -378,6 +385,9 @@ impl Engine {
             _ => SkipReason::ClaimedByOther,
         };
         self.skipped(facts, reason, holder, None);
+        if record.when_busy == WhenBusy::Replace && record.state == RunState::Claimed {
+            self.expect_stop(now, run);
+        }
         self.watch(now, run.clone(), record);
     }
 
@@ -405,7 +415,7 @@ impl Engine {
         self.owe(now, run.clone(), Owed::one(run.scheduled_for, due.previous, decided));
     }
 
-    fn skip(&mut self, run: &RunKey, reason: SkipReason) {
+    pub(super) fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
@@ -419,7 +429,7 @@ impl Engine {
         holder: Option<ReplicaId>,
         holder_run: Option<Tick>,
     ) {
-        self.notice(Notice::RunSkipped { facts, reason, holder, holder_run });
+        self.notice(Notice::RunSkipped { facts, reason, holder, holder_run, age: None });
     }
 
     pub(super) fn remove_tick(&mut self, run: &RunKey) -> Option<Due> {

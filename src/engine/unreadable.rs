@@ -35,7 +35,7 @@ impl Engine {
             Topic::Tick(run) => {
                 self.taking.remove(run);
             }
-            Topic::Run(_) => self.alarms.set(topic, now.boot + TRY_RUN),
+            Topic::Run(_) | Topic::Stop(_) => self.alarms.set(topic, now.boot + TRY_RUN),
             Topic::Watch(run) => {
                 self.taking.remove(run);
                 self.alarms.set(topic, now.boot + TRY_JOB);

@@ -10,6 +10,7 @@ use super::RunFacts;
 use super::Topic;
 use super::order::order;
 use super::runs::Run;
+use super::slots::stop_takes;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -20,10 +21,10 @@ use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
-use crate::job::STARTS_MOST;
 use crate::job::Step;
 use crate::job::Trigger;
 use crate::job::Verdict;
+use crate::job::WhenBusy;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ pub struct Watch {
     pub waits_for_place: bool,
     /// The store does not know whether somebody else had it since: nobody may take it.
     pub forgotten: bool,
+    /// There was a time when it could be taken and there was no place.
+    pub found_no_place: bool,
 }
 
 /// How soon something that could be done about a run, and was not done, is tried again.
@@ -73,6 +76,11 @@ impl Watch {
         record.start == 0 || (unbegun && !record.rerun && record.start == 1)
     }
 
+    /// Whether it asked in time for the stop of the run that it replaces: then it may begin after its starting deadline.
+    fn is_replacing(&self) -> bool {
+        self.record.when_busy == WhenBusy::Replace && self.record.is_waiting()
+    }
+
     /// How often to read it meanwhile: a change that is seen late is a death that is noticed late. A quarter of the
     /// lease keeps the promise of one and a half.
     fn poll(&self) -> Duration {
@@ -96,7 +104,8 @@ impl Engine {
             }
             watch.record = record;
         } else {
-            let watch = Watch { record, since: now.boot, waits_for_place: false, forgotten: false };
+            let watch =
+                Watch { record, since: now.boot, waits_for_place: false, forgotten: false, found_no_place: false };
             self.watches.insert(run.clone(), watch);
         }
         self.set_watch_alarm(now, &run);
@@ -135,7 +144,7 @@ impl Engine {
         };
         match watch.record.state {
             RunState::Begun => return Some(settle(Decision::Lost, &watch.record)),
-            RunState::Lost if !watch.record.rerun || watch.record.start >= STARTS_MOST => {
+            RunState::Lost if !watch.record.may_run_again() => {
                 return Some(settle(Decision::Drained, &watch.record));
             }
             RunState::Lost if watch.forgotten => return Some(settle(Decision::Drained, &watch.record)),
@@ -159,9 +168,9 @@ impl Engine {
         }
         let window = job.starting_deadline(run.scheduled_for);
         let late = job.late_ms(now, run.scheduled_for) > super::agenda::millis(window);
-        let over = late && watch.never_ran();
+        let over = late && watch.never_ran() && !watch.is_replacing();
         if !free && !over {
-            watch.waits_for_place = true;
+            (watch.waits_for_place, watch.found_no_place) = (true, true);
             return Some(read);
         }
         self.taking.insert(run.clone());
@@ -197,7 +206,7 @@ impl Engine {
                     let record = &watch.record;
                     let trigger = Trigger::parse(&record.trigger).unwrap_or(Trigger::Schedule);
                     let facts = RunFacts { run: run.clone(), trigger, start: record.start };
-                    let rerun = record.rerun && record.start < STARTS_MOST;
+                    let rerun = record.may_run_again();
                     let holder = record.owner.clone();
                     self.notice(Notice::RunLost { facts, holder, rerun });
                 }
@@ -248,19 +257,25 @@ impl Engine {
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let window = job.starting_deadline(run.scheduled_for);
         let late = job.late_ms(now, run.scheduled_for);
-        let left = window.saturating_sub(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
+        let mut left = window.saturating_sub(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
+        let watch = self.watches.get(run);
+        if let Some(watch) = watch.filter(|watch| watch.is_replacing()) {
+            left = left.max(stop_takes(&watch.record)); // counted anew: when the stop was asked for is not known here
+        }
         // A rerun is judged by its starts, not by the starting deadline.
-        let first = self.watches.get(run).is_none_or(Watch::never_ran);
+        let first = watch.is_none_or(Watch::never_ran);
+        let saturated = watch.is_some_and(|watch| watch.found_no_place);
         // One that is over is settled below, without a word: that somebody else had it was said.
         let over = first && left.is_zero();
         let deadline = (first && !over).then_some(now.boot + left);
-        let ours = Run::claimed(&job.spec, trigger, (start, deadline));
+        let ours = Run::claimed(&job.spec, trigger, (start, deadline)).under(answer.run.as_ref());
         self.unwatch(run);
         let facts = RunFacts { run: run.clone(), trigger, start: start + 1 };
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
         self.own(now, run.clone(), ours);
         if over {
-            self.settle_own(run, Decision::Missed(MissedReason::NoReplica));
+            let reason = if saturated { MissedReason::Saturated } else { MissedReason::NoReplica };
+            self.settle_own(run, Decision::Missed(reason));
         }
     }
 

@@ -3,6 +3,7 @@
 //! Engine and stores meet here: a [`Step`] is what a replica asks of a store about one job, an [`Answer`]
 //! what the store says, and both speak of [`JobRecord`] and [`RunRecord`]. Neither side knows the other.
 
+mod history;
 mod name;
 mod outcome;
 mod presence;
@@ -12,6 +13,7 @@ mod step;
 mod table;
 mod tick;
 
+pub use history::HistoryEntry;
 pub use name::JobName;
 pub use name::NameError;
 pub use name::Namespace;
@@ -20,13 +22,14 @@ pub use outcome::Ending;
 pub use outcome::MissedReason;
 pub use outcome::Outcome;
 pub use outcome::SkipReason;
+pub use outcome::StopReason;
 pub use outcome::Trigger;
+pub use outcome::WhenBusy;
 pub use presence::Gathering;
 pub use presence::PRESENT_RUNS_MOST;
 pub use presence::Presence;
 pub use record::FORMAT;
 pub use record::Fields;
-pub use record::HistoryEntry;
 pub use record::JobRecord;
 pub use record::Lookup;
 pub use record::Range;

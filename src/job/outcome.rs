@@ -38,6 +38,10 @@ words! {
         Failed = "failed",
         /// The run was stopped at its `timeout`.
         TimedOut = "timed_out",
+        /// An operator stopped the run.
+        Cancelled = "cancelled",
+        /// The run was stopped for a later one of its job (`concurrencyPolicy: Replace`).
+        Replaced = "replaced",
         /// The run was stopped by a drain or because its lease was lost.
         Interrupted = "interrupted",
         /// The owner of the run vanished after its begin: it may have run, in part or whole.
@@ -52,9 +56,46 @@ words! {
 }
 
 impl Outcome {
-    /// Whether this outcome counts as a failure of the job (for `consecutive failures` and the history of failures).
+    /// Whether a run ended so, and not well: its output is kept among that of the failures.
+    pub const fn is_unsuccessful(self) -> bool {
+        self.is_failure() || matches!(self, Self::Cancelled | Self::Replaced)
+    }
+
+    /// Whether this outcome counts as a failure of the job. One that somebody asked for does not.
     pub const fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::TimedOut | Self::Interrupted | Self::Lost | Self::NotStarted)
+    }
+}
+
+words! {
+    /// Why somebody asks the owner of a run to stop it.
+    StopReason {
+        /// A later tick of the job is to run in its place (`concurrencyPolicy: Replace`).
+        Replace = "replace",
+        /// An operator wants it to end.
+        Cancel = "cancel",
+    }
+}
+
+impl StopReason {
+    /// How a run ends that was stopped for it.
+    pub const fn outcome(self) -> Outcome {
+        match self {
+            Self::Replace => Outcome::Replaced,
+            Self::Cancel => Outcome::Cancelled,
+        }
+    }
+}
+
+words! {
+    /// What a run that must not overlap does when it finds its job busy.
+    WhenBusy {
+        /// It is skipped, if the run in its way lives.
+        Skip = "skip",
+        /// It waits in line, if none does yet, until its starting deadline.
+        Queue = "queue",
+        /// It asks for the stop of the run in its way, and begins when that is gone.
+        Replace = "replace",
     }
 }
 
@@ -83,14 +124,18 @@ words! {
         ClaimedByOther = "claimed_by_other",
         /// It is recorded already as missed: nobody ran it in time.
         Missed = "missed",
-        /// An earlier run of the job is still going (`concurrencyPolicy: Forbid`).
+        /// An earlier run of the job is still going, and `concurrencyPolicy` keeps this one from running beside or after it.
         Overlap = "overlap",
-        /// A later tick of the job has begun already.
+        /// A later tick of the job has begun already, or waits to take the place of a run that is being stopped.
         Superseded = "superseded",
+        /// Somebody asked for its stop before it began.
+        StopAsked = "stop_asked",
         /// The job is paused in the store.
         Paused = "paused",
         /// The table says `suspend: true`.
         Suspended = "suspended",
+        /// The job is not in the table any more.
+        Removed = "removed",
         /// The starting deadline had passed on this replica.
         Late = "late",
         /// Another replica registered another schedule of the job after this tick.

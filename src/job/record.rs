@@ -8,9 +8,10 @@ use super::JobName;
 use super::Outcome;
 use super::ReplicaId;
 use super::RunKey;
+use super::STARTS_MOST;
+use super::StopReason;
 use super::Tick;
-use serde::Deserialize;
-use serde::Serialize;
+use super::WhenBusy;
 use std::fmt;
 
 /// Version of the records' form. A replica that finds a higher one than its own leaves the record alone.
@@ -163,12 +164,24 @@ pub struct RunRecord {
     pub lease_ms: u64,
     /// How long the owner may take to stop the run when its lease is lost, milliseconds.
     pub grace_ms: u64,
+    /// How long the owner may take to stop the run when somebody asks for that, milliseconds: the job's
+    /// `terminationGracePeriod`.
+    pub stop_grace_ms: u64,
     /// How long a claim may wait for its begin without a sign of life, milliseconds.
     pub takeover_ms: u64,
     /// How long after its tick the run is due, milliseconds: the job's jitter.
     pub delay_ms: i64,
     /// Whether the run occupies its job's slot.
     pub exclusive: bool,
+    /// What it does when another run is in its way.
+    pub when_busy: WhenBusy,
+    /// Since when it waits in line for the slot, or for the end of the run that it replaces: store clock, milliseconds;
+    /// 0: it does not. One run at most waits in line; of those that replace, the latest tick counts.
+    pub waiting_since: i64,
+    /// Why somebody asked for its stop, where somebody did.
+    pub stop_asked: Option<StopReason>,
+    /// Who did.
+    pub stop_asked_by: String,
     /// Whether somebody else may start it again when its owner vanished.
     pub rerun: bool,
     /// Why it is run.
@@ -234,9 +247,14 @@ impl RunRecord {
             request: String::new(),
             lease_ms: 0,
             grace_ms: 0,
+            stop_grace_ms: 0,
             takeover_ms: 0,
             delay_ms: 0,
             exclusive: false,
+            when_busy: WhenBusy::Skip,
+            waiting_since: 0,
+            stop_asked: None,
+            stop_asked_by: String::new(),
             rerun: false,
             trigger: String::new(),
             spec_hash: String::new(),
@@ -272,68 +290,24 @@ impl RunRecord {
     pub fn is_open(&self) -> bool {
         self.state != RunState::Done
     }
-}
 
-/// One entry of a job's history: a decided tick. JSON in the store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HistoryEntry {
-    /// The tick, RFC 3339.
-    pub scheduled_for: String,
-    /// How it ended.
-    pub outcome: String,
-    /// Why it was missed or skipped; empty otherwise.
-    #[serde(default)]
-    pub reason: String,
-    /// Of ticks that were settled together the first one, RFC 3339; empty otherwise.
-    #[serde(default)]
-    pub range_first: String,
-    /// How many these are; 0: one.
-    #[serde(default)]
-    pub range_count: u64,
-    /// The owner's own account, when it came after `lost`; empty otherwise.
-    #[serde(default)]
-    pub late_outcome: String,
-    /// Who ran or decided it.
-    pub owner: String,
-    /// How many starts there were.
-    pub start: u32,
-    /// Store clock at the end, milliseconds since the epoch.
-    pub ended_at: i64,
-    /// From the first start to the end, milliseconds of the owner's clock.
-    pub duration_ms: u64,
-    /// Exit code of the last attempt; empty where there is none.
-    #[serde(default)]
-    pub exit_code: String,
-    /// Signal that ended the last attempt; empty where there is none.
-    #[serde(default)]
-    pub signal: String,
-    /// In words.
-    #[serde(default)]
-    pub error: String,
-    /// The last bytes of output; kept for the newest successes and failures only.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub output_tail: String,
-}
+    /// Whether somebody else may start it again when its owner vanished. One whose stop was asked for is not started
+    /// again.
+    pub fn may_run_again(&self) -> bool {
+        self.rerun && self.start < STARTS_MOST && self.stop_asked.is_none()
+    }
 
-impl HistoryEntry {
-    /// The entry of a run that has just ended.
-    pub fn of(run: &RunRecord, output_tail: &str) -> Self {
-        Self {
-            scheduled_for: run.scheduled_for.to_string(),
-            outcome: text_of(run.outcome),
-            reason: run.reason.clone(),
-            range_first: text_of(run.range_first),
-            range_count: run.range_count,
-            late_outcome: text_of(run.late_outcome),
-            owner: run.owner.to_string(),
-            start: run.start,
-            ended_at: run.ended_at,
-            duration_ms: run.duration_ms,
-            exit_code: text_of(run.exit_code),
-            signal: text_of(run.signal),
-            error: run.error.clone(),
-            output_tail: output_tail.into(),
-        }
+    /// Whether it keeps another run of its job, one that must not overlap, from beginning: it has the slot, or it began
+    /// (and may begin again) under a definition that allowed overlaps.
+    pub fn is_in_the_way_of(&self, other: Tick, slot: Option<Tick>) -> bool {
+        let may_be_going = matches!(self.state, RunState::Begun | RunState::Lost)
+            || (self.state == RunState::Claimed && self.start > 0);
+        self.scheduled_for != other && (slot == Some(self.scheduled_for) || (!self.exclusive && may_be_going))
+    }
+
+    /// Whether it waits, in line or to replace the run that is going.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting_since > 0 && matches!(self.state, RunState::Claimed | RunState::Abandoned)
     }
 }
 
@@ -403,15 +377,19 @@ fn range(text: &str) -> Result<Option<Range>, Unreadable> {
     Range::parse(text).map(Some).ok_or_else(|| Unreadable { field: "range", found: text.into() })
 }
 
-fn outcome(fields: &(impl Lookup + ?Sized), name: &'static str) -> Result<Option<Outcome>, Unreadable> {
+fn word<T>(
+    fields: &(impl Lookup + ?Sized),
+    name: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<Option<T>, Unreadable> {
     let text = fields.field(name);
     if text.is_empty() {
         return Ok(None);
     }
-    Outcome::parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
+    parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
 }
 
-fn text_of<T: ToString>(value: Option<T>) -> String {
+pub(super) fn text_of<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
@@ -500,9 +478,14 @@ impl RunRecord {
             ("request", self.request.clone()),
             ("lease_ms", self.lease_ms.to_string()),
             ("grace_ms", self.grace_ms.to_string()),
+            ("stop_grace_ms", self.stop_grace_ms.to_string()),
             ("takeover_ms", self.takeover_ms.to_string()),
             ("delay_ms", self.delay_ms.to_string()),
             ("exclusive", u8::from(self.exclusive).to_string()),
+            ("when_busy", self.when_busy.to_string()),
+            ("waiting_since", self.waiting_since.to_string()),
+            ("stop_asked", text_of(self.stop_asked)),
+            ("stop_asked_by", self.stop_asked_by.clone()),
             ("rerun", u8::from(self.rerun).to_string()),
             ("trigger", self.trigger.clone()),
             ("spec_hash", self.spec_hash.clone()),
@@ -542,9 +525,14 @@ impl RunRecord {
             request: fields.field("request").into(),
             lease_ms: number(fields, "lease_ms")?,
             grace_ms: number(fields, "grace_ms")?,
+            stop_grace_ms: number(fields, "stop_grace_ms")?,
             takeover_ms: number(fields, "takeover_ms")?,
             delay_ms: number(fields, "delay_ms")?,
             exclusive: number::<u8>(fields, "exclusive")? != 0,
+            when_busy: word(fields, "when_busy", WhenBusy::parse)?.unwrap_or(WhenBusy::Skip),
+            waiting_since: number(fields, "waiting_since")?,
+            stop_asked: word(fields, "stop_asked", StopReason::parse)?,
+            stop_asked_by: fields.field("stop_asked_by").into(),
             rerun: number::<u8>(fields, "rerun")? != 0,
             trigger: fields.field("trigger").into(),
             spec_hash: fields.field("spec_hash").into(),
@@ -552,7 +540,7 @@ impl RunRecord {
             begun_at: number(fields, "begun_at")?,
             renewed_at: number(fields, "renewed_at")?,
             ended_at: number(fields, "ended_at")?,
-            outcome: outcome(fields, "outcome")?,
+            outcome: word(fields, "outcome", Outcome::parse)?,
             reason: fields.field("reason").into(),
             range_first: tick(fields.field("range_first"), "range_first")?,
             range_count: number(fields, "range_count")?,
@@ -560,7 +548,7 @@ impl RunRecord {
             signal: optional(fields, "signal")?,
             duration_ms: number(fields, "duration_ms")?,
             error: fields.field("error").into(),
-            late_outcome: outcome(fields, "late_outcome")?,
+            late_outcome: word(fields, "late_outcome", Outcome::parse)?,
             lost_by: fields.field("lost_by").into(),
             asserted: number(fields, "asserted")?,
         })

@@ -2,6 +2,8 @@
 
 use super::JobName;
 use super::Tick;
+use super::Trigger;
+use super::WhenBusy;
 use crate::schedule::Schedule;
 use crate::schedule::stable_hash;
 use std::collections::BTreeMap;
@@ -9,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// One job of a table, checked. A run keeps the definition it started with.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobSpec {
     /// Its identity.
     pub name: JobName,
@@ -87,6 +89,17 @@ pub enum ConcurrencyPolicy {
     Forbid,
     /// It runs beside it.
     Allow,
+    /// It runs in its place: the earlier run is stopped first.
+    Replace,
+    /// It runs after it: one tick waits, until its starting deadline; further ones are skipped.
+    Queue,
+}
+
+impl ConcurrencyPolicy {
+    /// Whether a run that hangs keeps all later ones from running.
+    pub const fn waits_for_ends(self) -> bool {
+        matches!(self, Self::Forbid | Self::Queue)
+    }
 }
 
 /// Which of the ticks that nobody could run in time, and that are still inside their starting deadline, run after an
@@ -170,6 +183,16 @@ impl JobSpec {
     /// Whether two runs of the job must never be at once.
     pub fn is_exclusive(&self) -> bool {
         self.concurrency_policy != ConcurrencyPolicy::Allow
+    }
+
+    /// What a run does that finds its job busy. A late one never stops a run that is going.
+    pub fn when_busy(&self, trigger: Trigger) -> WhenBusy {
+        match self.concurrency_policy {
+            ConcurrencyPolicy::Forbid | ConcurrencyPolicy::Allow => WhenBusy::Skip,
+            ConcurrencyPolicy::Queue => WhenBusy::Queue,
+            ConcurrencyPolicy::Replace if trigger == Trigger::CatchUp => WhenBusy::Skip,
+            ConcurrencyPolicy::Replace => WhenBusy::Replace,
+        }
     }
 
     /// Whether a run that somebody else may start, or that must not overlap, has to stop when its lease is lost.

@@ -10,7 +10,9 @@ use super::RunKey;
 use super::RunRecord;
 use super::Seen;
 use super::SkipReason;
+use super::StopReason;
 use super::Tick;
+use super::WhenBusy;
 
 /// How many starts a run with `lostRunPolicy: Rerun` gets at most.
 pub const STARTS_MOST: u32 = 3;
@@ -87,8 +89,12 @@ pub struct Claim {
     pub grace_ms: u64,
     /// See [`RunRecord::takeover_ms`].
     pub takeover_ms: u64,
+    /// See [`RunRecord::stop_grace_ms`].
+    pub stop_grace_ms: u64,
     /// See [`RunRecord::exclusive`].
     pub exclusive: bool,
+    /// See [`RunRecord::when_busy`].
+    pub when_busy: WhenBusy,
     /// See [`RunRecord::rerun`].
     pub rerun: bool,
     /// See [`RunRecord::trigger`].
@@ -118,8 +124,12 @@ pub struct Reassert {
     pub takeover_ms: u64,
     /// See [`RunRecord::delay_ms`].
     pub delay_ms: i64,
+    /// See [`RunRecord::stop_grace_ms`].
+    pub stop_grace_ms: u64,
     /// See [`RunRecord::exclusive`].
     pub exclusive: bool,
+    /// See [`RunRecord::when_busy`].
+    pub when_busy: WhenBusy,
     /// See [`RunRecord::rerun`].
     pub rerun: bool,
     /// See [`RunRecord::trigger`].
@@ -159,8 +169,8 @@ pub enum Step {
     Register(Registration),
     /// Ask for a run. Verdicts: `Won Held Done Free Paused TooEarly TooOld Forgot Unregistered`.
     Claim(Claim),
-    /// Say that an attempt is about to start; takes the slot. Verdicts:
-    /// `Begun Busy Quiet Superseded Forgot Fenced Done Gone`.
+    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Quiet Superseded
+    /// StopAsked Forgot Fenced Done Gone`.
     Begin {
         /// The run.
         run: RunKey,
@@ -170,6 +180,27 @@ pub enum Step {
         start: u32,
         /// Tells a resent begin from a second one.
         request: Request,
+    },
+    /// Ask whether a claimed run could begin, and show its life: what a run does that waits. Verdicts: `Free`, or those
+    /// of a begin that is refused.
+    Wait {
+        /// The run.
+        run: RunKey,
+        /// Its owner.
+        owner: ReplicaId,
+        /// How many begins there were before.
+        start: u32,
+    },
+    /// Ask the owner of a run to stop it, whoever that is and however the run stands, if it is open. It is told with
+    /// the answer to its next renewal, a run that has not begun does not begin any more, and one that is lost is not
+    /// started again. The first who asks is remembered. Verdicts: `Asked Done Gone`.
+    AskStop {
+        /// The run.
+        run: RunKey,
+        /// Who asks: a replica, or an operator's name.
+        by: String,
+        /// Why.
+        reason: StopReason,
     },
     /// Show life. Verdicts: `Renewed Lost Fenced Done Gone`.
     Renew {
@@ -232,6 +263,8 @@ pub enum Decision {
     Missed(MissedReason),
     /// It is not to run. With the same.
     Skipped(SkipReason),
+    /// Its stop was asked for before it began, or began again. With [`Expect::Own`].
+    Stopped(StopReason),
     /// Its owner vanished. With [`Expect::Unchanged`] of a begun run. The run stays open.
     Lost,
     /// Nobody can be running it any more. With [`Expect::Unchanged`] of a lost run. Closes it and frees its slot.
@@ -246,6 +279,8 @@ impl Step {
             Self::Claim(claim) => &claim.run.job,
             Self::Reassert(reassert) => &reassert.run.job,
             Self::Begin { run, .. }
+            | Self::Wait { run, .. }
+            | Self::AskStop { run, .. }
             | Self::Renew { run, .. }
             | Self::Complete { run, .. }
             | Self::Abandon { run, .. }
@@ -261,6 +296,8 @@ impl Step {
             Self::Claim(claim) => Some(&claim.run),
             Self::Reassert(reassert) => Some(&reassert.run),
             Self::Begin { run, .. }
+            | Self::Wait { run, .. }
+            | Self::AskStop { run, .. }
             | Self::Renew { run, .. }
             | Self::Complete { run, .. }
             | Self::Abandon { run, .. }
@@ -275,6 +312,8 @@ impl Step {
             Self::Register(_) => "register",
             Self::Claim(_) => "claim",
             Self::Begin { .. } => "begin",
+            Self::Wait { .. } => "wait",
+            Self::AskStop { .. } => "ask_stop",
             Self::Renew { .. } => "renew",
             Self::Reassert(_) => "reassert",
             Self::Complete { .. } => "complete",
@@ -301,7 +340,7 @@ pub enum Verdict {
     Held,
     /// The run is decided; the record says how.
     Done,
-    /// Nobody has the run (answer to a claim that does not take).
+    /// Nobody has the run (answer to a claim that does not take); nothing keeps it from beginning (to one that waits).
     Free,
     /// The job is paused.
     Paused,
@@ -318,7 +357,8 @@ pub enum Verdict {
     Unregistered,
     /// The attempt may start.
     Begun,
-    /// Another run of the job has the slot: the answer lists it under `open`.
+    /// Another run of the job is in the way, since it has the slot or began under a definition that allowed overlaps:
+    /// the answer lists it under `open`.
     Busy {
         /// Its tick.
         occupant: Tick,
@@ -328,8 +368,12 @@ pub enum Verdict {
     /// The store may have forgotten a run of the job that is still going: none that must not overlap begins before a
     /// replica has seen that nobody spoke up for long enough.
     Quiet,
-    /// A later tick of the job has begun.
+    /// A later tick of the job has begun, or waits to replace the run that is going.
     Superseded,
+    /// Somebody asked for the stop of the run: it does not begin.
+    StopAsked,
+    /// The stop is asked for.
+    Asked,
     /// The run is not ours any more.
     Fenced,
     /// The store knows no such run.

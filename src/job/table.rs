@@ -5,7 +5,7 @@ use super::SchedulerSpec;
 use std::sync::Arc;
 
 /// All jobs of a file, with unique names, and what the fleet must agree on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobTable {
     /// Jobs in the order of the file.
     pub jobs: Vec<Arc<JobSpec>>,

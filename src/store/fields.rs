@@ -29,7 +29,7 @@ pub const JOB_FIELDS: [&str; 24] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 30] = [
+pub const RUN_FIELDS: [&str; 35] = [
     "format",
     "scheduled_for",
     "state",
@@ -39,9 +39,14 @@ pub const RUN_FIELDS: [&str; 30] = [
     "request",
     "lease_ms",
     "grace_ms",
+    "stop_grace_ms",
     "takeover_ms",
     "delay_ms",
     "exclusive",
+    "when_busy",
+    "waiting_since",
+    "stop_asked",
+    "stop_asked_by",
     "rerun",
     "trigger",
     "spec_hash",

@@ -182,7 +182,7 @@ impl JobRecords {
             let outcome = Outcome::parse(&entry.outcome);
             let (seen, most) = match outcome {
                 Some(Outcome::Succeeded) => (&mut successes, successful),
-                Some(outcome) if outcome.is_failure() => (&mut failures, failed),
+                Some(outcome) if outcome.is_unsuccessful() => (&mut failures, failed),
                 _ => continue,
             };
             *seen += 1;

@@ -12,10 +12,13 @@
 //!   done ◄──────── settle(Drained) ──── lost ──claim (Rerun, unchanged for G + M)──► claimed
 //! ```
 //!
+//! `ask_stop` marks any open run: from then on it neither begins nor is started again, and its owner stops it.
+//!
 //! `begin` is the fence: it demands owner and start, so a claim that was taken over can never start. `lost` keeps the
 //! run open and its slot draining until its owner says that it ended, or nobody can be running it any more.
 
 mod guard;
+mod slot;
 
 use super::Identity;
 use crate::job::Answer;
@@ -33,7 +36,6 @@ use crate::job::Registration;
 use crate::job::ReplicaId;
 use crate::job::RunRecord;
 use crate::job::RunState;
-use crate::job::STARTS_MOST;
 use crate::job::Seen;
 use crate::job::Step;
 use crate::job::Tick;
@@ -95,7 +97,9 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
         Step::Register(registration) => register(picture, registration, now, &mut changes),
         _ if !guard::is_registered(picture, step) => Verdict::Unregistered,
         Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
-        Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, request), now, &mut changes),
+        Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, Some(request)), now, &mut changes),
+        Step::Wait { owner, start, .. } => begin(picture, (owner, *start, None), now, &mut changes),
+        Step::AskStop { by, reason, .. } => slot::ask_stop(picture, (by, *reason), &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
         Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
         Step::Complete { owner, start, ending, .. } => complete(picture, (owner, *start), (ending, now), &mut changes),
@@ -170,8 +174,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         if early_ms > 0 {
             return Verdict::TooEarly { by_ms: early_ms };
         }
-        // The second: it has begun, and its record was evicted.
-        if guard::is_forgotten(job, tick) || tick.seconds() == job.last_begun {
+        if guard::is_forgotten(job, tick) {
             return Verdict::Forgot;
         }
         if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
@@ -181,13 +184,17 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         if tick.seconds() <= job.floor.max(job.decided_through) {
             return Verdict::TooOld;
         }
+        if tick.seconds() == job.last_begun {
+            return Verdict::Forgot; // it has begun, and its record was evicted
+        }
         if job.paused.is_some() {
             return Verdict::Paused;
         }
         if !claim.take {
             return Verdict::Free;
         }
-        picture.run = Some(new_run(claim, now));
+        let held = job.slot == Some(tick);
+        picture.run = Some(RunRecord { exclusive: claim.exclusive || held, ..new_run(claim, now) });
         advance(job, claim.previous, tick);
         (changes.job, changes.run) = (true, true);
         return Verdict::Won;
@@ -209,7 +216,11 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     run.number += 1;
     run.lease_ms = claim.lease_ms;
     run.grace_ms = claim.grace_ms;
+    run.stop_grace_ms = claim.stop_grace_ms;
     run.takeover_ms = claim.takeover_ms;
+    // What holds the slot goes on holding it, whatever the table of its new owner says.
+    run.exclusive = claim.exclusive || job.slot == Some(tick);
+    run.when_busy = claim.when_busy;
     run.spec_hash.clone_from(&claim.spec_hash);
     run.trigger.clone_from(&claim.trigger);
     run.claimed_at = now;
@@ -225,7 +236,7 @@ fn may_take(run: &RunRecord, takeover: Option<&Seen>) -> bool {
     match run.state {
         RunState::Abandoned => true,
         RunState::Claimed => takeover == Some(&run.seen()),
-        RunState::Lost => run.rerun && run.start < STARTS_MOST && takeover == Some(&run.seen()),
+        RunState::Lost => run.may_run_again() && takeover == Some(&run.seen()),
         RunState::Begun | RunState::Done => false,
     }
 }
@@ -235,9 +246,11 @@ fn new_run(claim: &Claim, now: i64) -> RunRecord {
         number: 1,
         lease_ms: claim.lease_ms,
         grace_ms: claim.grace_ms,
+        stop_grace_ms: claim.stop_grace_ms,
         takeover_ms: claim.takeover_ms,
         delay_ms: claim.delay_ms,
         exclusive: claim.exclusive,
+        when_busy: claim.when_busy,
         rerun: claim.rerun,
         trigger: claim.trigger.clone(),
         spec_hash: claim.spec_hash.clone(),
@@ -246,9 +259,10 @@ fn new_run(claim: &Claim, now: i64) -> RunRecord {
     }
 }
 
+/// Begins a run, or (without a request) says whether it could.
 fn begin(
     picture: &mut Picture,
-    (owner, start, request): (&ReplicaId, u32, &str),
+    (owner, start, request): (&ReplicaId, u32, Option<&str>),
     now: i64,
     changes: &mut Changes,
 ) -> Verdict {
@@ -257,7 +271,7 @@ fn begin(
         return Verdict::Done;
     }
     let ours = run.owner == *owner && matches!(run.state, RunState::Claimed | RunState::Begun);
-    if ours && run.state == RunState::Begun && run.start == start + 1 && run.request == request {
+    if ours && run.state == RunState::Begun && run.start == start + 1 && Some(run.request.as_str()) == request {
         return Verdict::Begun; // the same request, sent again
     }
     // The fence. Without it, an owner that paused here starts a run that another replica has long taken over.
@@ -270,25 +284,14 @@ fn begin(
     // Asking is a sign of life: a claim that waits for the slot is not taken over.
     run.number += 1;
     changes.run = true;
-    // A run that holds its slot since an earlier begin kept all others out. One that was given back after a begin did
-    // not: a later tick may have begun since, and its token must stay the highest.
-    let kept = run.start > 0 && (!run.exclusive || job.slot == Some(run.scheduled_for));
-    if !kept && job.last_begun > run.scheduled_for.seconds() {
-        return Verdict::Superseded;
+    if let Some(refused) = slot::refuses(job, run, (&picture.open, now)) {
+        return refused;
     }
+    let Some(request) = request else { return Verdict::Free };
     if run.exclusive {
-        // A run that held the slot and was lost with it may be going. One that has it itself knows that none is.
-        if job.quiet_ms > 0 && !kept {
-            return Verdict::Quiet;
-        }
-        if let Some(occupant) = job.slot.filter(|occupant| *occupant != run.scheduled_for) {
-            let due_at = run.scheduled_for.millis() + run.delay_ms;
-            let renewed =
-                picture.open.iter().any(|other| other.scheduled_for == occupant && other.renewed_at >= due_at);
-            return Verdict::Busy { occupant, renewed };
-        }
         job.slot = Some(run.scheduled_for);
     }
+    run.waiting_since = 0;
     run.state = RunState::Begun;
     run.start += 1;
     run.request = request.into();
@@ -405,8 +408,8 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             if now < tick.millis() + after_ms {
                 return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
             }
-            if matches!(decision, Decision::Lost | Decision::Drained) {
-                return Verdict::Changed; // nothing is there that could be lost
+            if matches!(decision, Decision::Lost | Decision::Drained | Decision::Stopped(_)) {
+                return Verdict::Changed; // nothing is there that could be lost, or was to be stopped
             }
             if guard::says_too_much(job, (tick, None), *decision) {
                 return Verdict::Changed;
@@ -420,8 +423,8 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
                 return Verdict::Settled; // sent again
             }
             let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
-            let unfit = matches!(decision, Decision::Lost | Decision::Drained);
-            if !follows || unfit || guard::says_too_much(job, (*first, None), *decision) {
+            let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
+            if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
             }
             if let Some(at) = picture.lowest {
@@ -478,7 +481,7 @@ fn is_judged_by(run: &RunRecord, watcher: &ReplicaId, (seen, decision): (&Seen, 
     let fits = match decision {
         Decision::Lost => seen.state == RunState::Begun && run.state == RunState::Lost,
         Decision::Missed(_) => is_settled(run, &seen.owner, decision),
-        Decision::Skipped(_) | Decision::Drained => false,
+        Decision::Skipped(_) | Decision::Stopped(_) | Decision::Drained => false,
     };
     fits && run.lost_by == watcher.as_str() && run.seen() == Seen { state: run.state, ..seen.clone() }
 }
@@ -488,6 +491,7 @@ fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
     let written = match decision {
         Decision::Missed(reason) => (Some(Outcome::Missed), reason.as_str()),
         Decision::Skipped(reason) => (Some(Outcome::Skipped), reason.as_str()),
+        Decision::Stopped(reason) => (Some(reason.outcome()), ""),
         Decision::Lost | Decision::Drained => return false,
     };
     run.state == RunState::Done && run.owner == *owner && (run.outcome, run.reason.as_str()) == written
@@ -497,7 +501,7 @@ fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
 fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, i64), changes: &mut Changes) -> bool {
     let free = matches!(run.state, RunState::Claimed | RunState::Abandoned);
     let fits = match decision {
-        Decision::Missed(_) | Decision::Skipped(_) => free,
+        Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_) => free,
         Decision::Lost => run.state == RunState::Begun,
         // The second: one that began, was given back or taken over, and that nobody goes on with.
         Decision::Drained => run.state == RunState::Lost || (free && run.start > 0),
@@ -516,9 +520,10 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
             run.outcome = Some(Outcome::Skipped);
             run.reason = reason.as_str().into();
         }
+        Decision::Stopped(reason) => run.outcome = Some(reason.outcome()),
         Decision::Lost => {
             run.state = RunState::Lost; // stays open, and its slot drains
-            if !run.rerun || run.start >= STARTS_MOST {
+            if !run.may_run_again() {
                 run.outcome = Some(Outcome::Lost);
             }
         }

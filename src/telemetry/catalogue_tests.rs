@@ -49,6 +49,7 @@ impl<S: Subscriber> Layer<S> for Capture {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let metadata = event.metadata();
+        assert_eq!(metadata.target(), events::TARGET, "or the log does not show {}", metadata.name());
         self.0.lock().unwrap().push((metadata.name().to_owned(), level_word(*metadata.level()), fields));
     }
 }

@@ -23,6 +23,8 @@ use chrono::SecondsFormat;
 use chrono::Utc;
 use std::time::Duration;
 
+/// Where the catalogue's events come from, whatever file they stand in: the log shows no others.
+pub(super) const TARGET: &str = "onecron::telemetry::events";
 /// The event whose lines are dropped first.
 pub(super) const RUN_OUTPUT: &str = "run_output";
 /// The event that is shown at any level.
@@ -44,7 +46,10 @@ pub struct RunFields {
 /// Raises an event; its name is a literal, because it is what operators search.
 macro_rules! event {
     ($level:ident, $name:expr, $message:literal $(, $($field:tt)*)?) => {
-        tracing::event!(name: $name, tracing::Level::$level, message = $message $(, $($field)*)?)
+        tracing::event!(
+            name: $name, target: $crate::telemetry::events::TARGET, tracing::Level::$level,
+            message = $message $(, $($field)*)?
+        )
     };
 }
 
@@ -386,7 +391,9 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
                 "another schedule of this job was registered after this tick: the tables of the replicas differ"
             );
         }
-        SkipReason::Overlap => say!(INFO, "an earlier run of the job is still going"),
+        SkipReason::Overlap => say!(INFO, "another run of the job is still going"),
+        SkipReason::Superseded => say!(INFO, "a later tick of the job runs instead"),
+        SkipReason::StopAsked => say!(INFO, "somebody asked for its stop before it began"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
         SkipReason::RecordUnreadable => say!(WARN, "the store's records of this job are of a newer form"),
         SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
@@ -515,36 +522,29 @@ pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
     let RunFinished { ending, attempts, output_bytes } = finished;
     let Ending { outcome, exit_code, signal, duration_ms, .. } = *ending;
     let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
-    if outcome == Outcome::Succeeded {
-        let outcome = outcome.as_str();
-        run_event!(
-            INFO,
-            "run_finished",
-            run,
-            "run finished",
-            outcome,
-            exit_code,
-            signal,
-            duration_ms,
-            attempts,
-            output_bytes,
-            error
-        );
-    } else {
-        let outcome = outcome.as_str();
-        run_event!(
-            ERROR,
-            "run_finished",
-            run,
-            "run did not succeed",
-            outcome,
-            exit_code,
-            signal,
-            duration_ms,
-            attempts,
-            output_bytes,
-            error
-        );
+    let word = outcome.as_str();
+    macro_rules! say {
+        ($level:ident, $message:literal) => {
+            run_event!(
+                $level,
+                "run_finished",
+                run,
+                $message,
+                outcome = word,
+                exit_code,
+                signal,
+                duration_ms,
+                attempts,
+                output_bytes,
+                error
+            )
+        };
+    }
+    match outcome {
+        Outcome::Succeeded => say!(INFO, "run finished"),
+        Outcome::Replaced => say!(INFO, "run stopped: a later one takes its place"),
+        Outcome::Cancelled => say!(INFO, "run stopped, as somebody asked"),
+        _ => say!(ERROR, "run did not succeed"),
     }
 }
 

@@ -40,8 +40,6 @@ pub use super::line::LogFormat;
 const QUEUE_BYTES: usize = 4 << 20;
 /// How long the end of the program waits for a stuck standard output.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
-/// Where the catalogue's events come from.
-const OWN_TARGET: &str = "onecron::telemetry::events";
 
 /// How to log.
 #[derive(Debug, Clone)]
@@ -170,7 +168,7 @@ impl FlatLayer {
     // That lines were dropped is said at any level: a log with a hole that looks whole is a lie.
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
-            && metadata.target() == OWN_TARGET
+            && metadata.target() == events::TARGET
             && (*metadata.level() <= self.level || metadata.name() == events::LOG_DROPPED)
     }
 }

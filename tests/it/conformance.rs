@@ -9,6 +9,7 @@ mod races;
 mod records;
 mod settling;
 mod slots;
+mod stops;
 
 use crate::support::bench::Bench;
 use crate::support::bench::Kind;
@@ -94,7 +95,24 @@ conformance! {
         the_slot_of_a_lost_run_is_freed_by_who_saw_it_drained
         a_stale_end_frees_nothing
         a_run_that_is_taken_over_keeps_its_slot
-        a_slot_is_never_held_by_two;
+        a_slot_is_never_held_by_two
+        asking_takes_nothing
+        one_run_waits_in_line
+        who_waits_in_line_is_decided_by_who_asked_first
+        of_those_that_replace_the_newest_wins
+        a_waiting_run_that_was_given_back_still_waits
+        a_run_that_began_under_allow_is_in_the_way_until_it_is_over
+        a_run_that_began_under_forbid_keeps_its_slot_when_the_table_says_allow
+        a_takeover_by_another_table_keeps_the_slot
+        a_retry_that_holds_its_slot_does_not_wait_for_a_run_beside_it;
+    stops:
+        a_stop_is_told_with_the_next_renewal
+        a_stop_compares_nothing_but_openness
+        a_stopped_run_ends_as_its_owner_says
+        a_claim_whose_stop_was_asked_for_is_settled_and_not_begun
+        a_lost_run_whose_stop_was_asked_for_is_not_started_again
+        a_lost_run_that_was_taken_over_is_stopped_before_its_next_start
+        what_somebody_asked_to_stop_is_no_failure;
     life:
         a_renewal_raises_the_number
         a_waiting_claim_can_be_renewed

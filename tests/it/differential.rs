@@ -20,14 +20,18 @@ use onecron::job::Knew;
 use onecron::job::MissedReason;
 use onecron::job::Outcome;
 use onecron::job::Reassert;
+use onecron::job::Registration;
+use onecron::job::ReplicaId;
 use onecron::job::RunKey;
 use onecron::job::RunRecord;
 use onecron::job::RunState;
 use onecron::job::Seen;
 use onecron::job::SkipReason;
 use onecron::job::Step;
+use onecron::job::StopReason;
 use onecron::job::Tick;
 use onecron::job::Verdict;
+use onecron::job::WhenBusy;
 use onecron::store::Records;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicU32;
@@ -58,9 +62,14 @@ enum What {
         exclusive: bool,
         rerun: bool,
         far: bool,
+        when_busy: WhenBusy,
     },
     Begin {
         request: u8,
+    },
+    Wait,
+    AskStop {
+        reason: StopReason,
     },
     Renew,
     Reassert {
@@ -103,20 +112,23 @@ fn decisions() -> impl Strategy<Value = Decision> {
         1 => Just(Decision::Missed(MissedReason::NoReplica)),
         2 => Just(Decision::Missed(MissedReason::StoreForgot)),
         1 => Just(Decision::Skipped(SkipReason::Overlap)),
+        1 => prop::sample::select(StopReason::ALL).prop_map(Decision::Stopped),
         3 => Just(Decision::Lost),
         2 => Just(Decision::Drained),
     ]
 }
 
 fn moves() -> impl Strategy<Value = Move> {
-    let outcomes = prop::sample::select(&Outcome::ALL[..6]);
+    let outcomes = prop::sample::select(&Outcome::ALL[..8]);
     let what = prop_oneof![
         4 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32), 0..8_u8)
             .prop_map(|(schedule, keeps, history, knows)| What::Register { schedule: schedule / 7, keeps, history, knows }),
         4 => (prop::bool::weighted(0.7), prop::bool::weighted(0.6))
             .prop_map(|(begun, exclusive)| What::Reassert { begun, exclusive }),
-        8 => (prop::bool::weighted(0.9), prop::bool::weighted(0.7), prop::bool::weighted(0.6), prop::bool::weighted(0.7), any::<bool>())
-            .prop_map(|(take, takeover, exclusive, rerun, far)| What::Claim { take, takeover, exclusive, rerun, far }),
+        8 => (prop::bool::weighted(0.9), prop::bool::weighted(0.7), prop::bool::weighted(0.6), prop::bool::weighted(0.7), any::<bool>(), prop::sample::select(WhenBusy::ALL))
+            .prop_map(|(take, takeover, exclusive, rerun, far, when_busy)| What::Claim { take, takeover, exclusive, rerun, far, when_busy }),
+        6 => Just(What::Wait),
+        1 => prop::sample::select(StopReason::ALL).prop_map(|reason| What::AskStop { reason }),
         8 => (0..3_u8).prop_map(|request| What::Begin { request }),
         2 => Just(What::Renew),
         4 => (outcomes, 0..3_u8).prop_map(|(outcome, tail)| What::Complete { outcome, tail }),
@@ -154,6 +166,53 @@ fn seen(run: Option<&RunRecord>, spoilt: u8) -> Seen {
     seen
 }
 
+/// A registration, of a replica that has just met the job or of one that knew it.
+fn registration_of(
+    made: &Move,
+    job: &JobName,
+    (now, schedule, keeps, history, knows): (i64, u8, bool, [u32; 3], u8),
+) -> Registration {
+    let mut registration = registration(job);
+    registration.schedule = format!("{schedule} * * * *");
+    registration.keep_ms = if keeps { 240 * HOUR_MS } else { 0 };
+    registration.history = history;
+    registration.quiet_ms = 10 * u64::from(made.owner);
+    // What it knew of the job, and whether it misses something; `since` and the mark are filled in later.
+    let decided_through = tick(now, made.tick).seconds();
+    let knew = |missing, quiet_for_ms| Some(Knew { decided_through, missing, quiet_for_ms, ..Knew::default() });
+    registration.knew = match knows {
+        0 | 1 => knew(true, 0),
+        2 => knew(false, 10),
+        3 => knew(false, 20),
+        _ => None,
+    };
+    if registration.knew.is_some() {
+        registration.skew_tolerance_ms = -5_700_000;
+    }
+    registration
+}
+
+/// An owner's word for its run.
+fn word_of(made: &Move, (run, owner, start): (RunKey, ReplicaId, u32), (begun, exclusive): (bool, bool)) -> Reassert {
+    Reassert {
+        owner,
+        start,
+        number: u64::from(made.spoilt),
+        begun,
+        lease_ms: u64::from(made.owner),
+        grace_ms: 2,
+        takeover_ms: 3,
+        delay_ms: i64::from(made.spoilt),
+        stop_grace_ms: 4,
+        exclusive,
+        when_busy: WhenBusy::ALL[usize::from(made.spoilt) % WhenBusy::ALL.len()],
+        rerun: !exclusive,
+        trigger: "schedule".into(),
+        spec_hash: format!("hash-{}", made.owner),
+        run,
+    }
+}
+
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
     let run = RunKey::new(job.clone(), tick(now, made.tick));
@@ -169,26 +228,9 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
     let settle = |expect, decision| Step::Settle { run: run.clone(), owner: owner.clone(), previous, expect, decision };
     match &made.what {
         What::Register { schedule, keeps, history, knows } => {
-            let mut registration = registration(&job);
-            registration.schedule = format!("{schedule} * * * *");
-            registration.keep_ms = if *keeps { 240 * HOUR_MS } else { 0 };
-            registration.history = *history;
-            registration.quiet_ms = 10 * u64::from(made.owner);
-            // What it knew of the job, and whether it misses something; `since` and the mark are filled in later.
-            let decided_through = tick(now, made.tick).seconds();
-            let knew = |missing, quiet_for_ms| Some(Knew { decided_through, missing, quiet_for_ms, ..Knew::default() });
-            registration.knew = match knows {
-                0 | 1 => knew(true, 0),
-                2 => knew(false, 10),
-                3 => knew(false, 20),
-                _ => None,
-            };
-            if registration.knew.is_some() {
-                registration.skew_tolerance_ms = -5_700_000;
-            }
-            Step::Register(registration)
+            Step::Register(registration_of(made, &job, (now, *schedule, *keeps, *history, *knows)))
         }
-        What::Claim { take, takeover, exclusive, rerun, far } => Step::Claim(Claim {
+        What::Claim { take, takeover, exclusive, rerun, far, when_busy } => Step::Claim(Claim {
             previous: if *far { 0 } else { previous },
             owner: owner.clone(),
             delay_ms: i64::from(made.spoilt) * 400,
@@ -197,7 +239,9 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             lease_ms: u64::from(made.owner),
             grace_ms: 2,
             takeover_ms: 3,
+            stop_grace_ms: 4,
             exclusive: *exclusive,
+            when_busy: *when_busy,
             rerun: *rerun,
             trigger: "schedule".into(),
             spec_hash: format!("hash-{}", made.owner),
@@ -208,22 +252,13 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             let start = if made.spoilt % 4 == 3 { start.saturating_sub(1) } else { start };
             Step::Begin { run, owner, start, request: format!("request-{request}") }
         }
+        What::Wait => Step::Wait { run, owner, start },
+        What::AskStop { reason } => Step::AskStop { run, by: owner.to_string(), reason: *reason },
         What::Renew => Step::Renew { run, owner, start },
-        What::Reassert { begun, exclusive } => Step::Reassert(Reassert {
-            owner,
-            start,
-            number: u64::from(made.spoilt),
-            begun: *begun,
-            lease_ms: u64::from(made.owner),
-            grace_ms: 2,
-            takeover_ms: 3,
-            delay_ms: i64::from(made.spoilt),
-            exclusive: *exclusive,
-            rerun: !exclusive,
-            trigger: "schedule".into(),
-            spec_hash: format!("hash-{}", made.owner),
-            run,
-        }),
+        What::Reassert { begun, exclusive } => {
+            let owner = owner.clone();
+            Step::Reassert(word_of(made, (run, owner, start), (*begun, *exclusive)))
+        }
         What::Complete { outcome, tail } => {
             let tail = "tail ".repeat(usize::from(*tail));
             let ending = Ending {
@@ -288,6 +323,7 @@ fn timeless_run(mut run: RunRecord, forgot_at: i64) -> RunRecord {
     run.claimed_at = present(run.claimed_at);
     run.begun_at = present(run.begun_at);
     run.renewed_at = present(run.renewed_at);
+    run.waiting_since = present(run.waiting_since);
     run.ended_at = present(run.ended_at);
     run
 }

@@ -363,11 +363,13 @@ impl World {
                     }
                 }
             }
+            // What holds must hold without it: nothing is decided by meetings. The simulation holds them.
+            Effect::Meet { .. } | Effect::Survey => {}
             Effect::Terminate { run } => self.stop(replica, &run, false),
             Effect::Kill { run } => self.stop(replica, &run, true),
+            // Presence is not part of this model: whoever is met says nothing.
             Effect::Notice(notice) => self.say(|| format!("r{replica}: {notice:?}")),
-            // Nobody meets here: what is decided without that is what the model is about.
-            Effect::Meet { .. } | Effect::Survey | Effect::Drained { .. } => {}
+            Effect::Drained { .. } => {}
         }
     }
 

@@ -20,6 +20,7 @@ use onecron::job::SkipReason;
 use onecron::job::Step;
 use onecron::job::Tick;
 use onecron::job::Verdict;
+use onecron::job::WhenBusy;
 
 /// Ticks of the model, by number.
 pub const TICKS: usize = 2;
@@ -204,6 +205,8 @@ impl Ask {
                 delay_ms: 0,
                 lease_ms: 15_000,
                 grace_ms: 10_000,
+                stop_grace_ms: 10_000,
+                when_busy: WhenBusy::Skip,
                 takeover_ms: 5_000,
                 exclusive: kind.exclusive,
                 rerun: kind.rerun,

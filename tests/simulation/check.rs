@@ -110,6 +110,12 @@ fn outcomes(world: &World) -> Result<(), String> {
                 return Err(format!("{run} is open at the end: {record:?}"));
             };
             let starts = world.children.iter().filter(|child| child.run == run).count();
+            if outcome == Outcome::Replaced && record.stop_asked != Some(StopReason::Replace) {
+                return Err(format!("{run} is replaced and nobody asked for that"));
+            }
+            if outcome == Outcome::Replaced && !is_replacing(spec) {
+                return Err(format!("{run} is replaced, and its job does not replace"));
+            }
             let ran = matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
             if ran && starts == 0 {
                 return Err(format!("{run} is {outcome} and never started"));
@@ -138,6 +144,35 @@ fn leaving(world: &World) -> Result<(), String> {
         Some(run) => Err(format!("{name}@{} is open at the end: {run:?}", run.scheduled_for)),
         None => Ok(()),
     }
+}
+
+fn is_replacing(spec: &JobSpec) -> bool {
+    spec.concurrency_policy == ConcurrencyPolicy::Replace
+}
+
+/// Where nothing goes wrong, each tick of a job that replaces is run, and is replaced by the next at the latest; of
+/// ticks that wait in line, each one runs that is not an overlap; and what waits does not wait for ever.
+pub fn calm(world: &World) -> Result<(), String> {
+    for spec in &world.table.jobs {
+        for record in world.records.runs(&spec.name) {
+            let skipped = record.outcome == Some(Outcome::Skipped) || record.outcome == Some(Outcome::Missed);
+            // From before all replicas were up, or registered.
+            let early = record.scheduled_for.seconds() < EPOCH + 10;
+            if is_replacing(spec) && skipped && !early && record.scheduled_for.seconds() < EPOCH + 200 {
+                return Err(format!("{} of {}: {} ", record.scheduled_for, spec.name, record.reason));
+            }
+        }
+    }
+    let ends = |job: &str, outcome: Outcome| {
+        let job = JobName::new(job).unwrap();
+        world.records.runs(&job).filter(|record| record.outcome == Some(outcome)).count()
+    };
+    for (job, outcome) in [("replacing", Outcome::Replaced), ("queueing", Outcome::Succeeded)] {
+        if ends(job, outcome) < 3 {
+            return Err(format!("{job}: only {} runs are {outcome}", ends(job, outcome)));
+        }
+    }
+    Ok(())
 }
 
 /// A replica that was up over a tick and its starting deadline says of it that it has it, or one time why not.

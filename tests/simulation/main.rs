@@ -60,6 +60,23 @@ fn without_the_fence_at_begin_ticks_are_started_twice() {
     assert!(double > 0, "300 seeds without the fence, and no double start: the simulation does not look");
 }
 
+/// The twin: with a store that gives a slot away when the stop of its run is asked for, and not when it is gone, the
+/// same campaign finds two runs at once.
+#[test]
+fn without_waiting_for_the_end_a_replaced_run_overlaps_its_successor() {
+    let failures = campaign(0..20, Faults { drains: false, ..Faults::NONE });
+    let both = failures.iter().filter(|(_, what)| what.contains(" ran until ")).count();
+    assert!(both > 0, "20 seeds without the wait, and never two runs at once: the simulation does not look");
+}
+
+#[test]
+fn where_nothing_goes_wrong_every_tick_of_a_job_that_replaces_is_run() {
+    for seed in 0..40 {
+        let world = World::play(seed, Faults::NONE);
+        check::all(&world).and_then(|()| check::calm(&world)).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+    }
+}
+
 #[test]
 fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on() {
     let failures = campaign(fewer(seeds()), Faults::AMNESIA);

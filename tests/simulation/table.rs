@@ -51,13 +51,16 @@ fn job((name, schedule, concurrency_policy, lost_run_policy, kind, limit): Kind)
 pub fn of_all(random: &mut Random) -> JobTable {
     use ConcurrencyPolicy::*;
     use LostRunPolicy::*;
-    let kinds: [Kind; 7] = [
+    let kinds: [Kind; 10] = [
         ("quick-forbid", "@every 3s", Forbid, Report, "short", 0),
         ("quick-allow", "@every 4s", Allow, Report, "short", 0),
         ("long-forbid", "@every 20s", Forbid, Report, "long", 0),
         ("long-rerun", "@every 25s", Forbid, Rerun, "long", 0),
         ("allow-rerun", "@every 30s", Allow, Rerun, "long", 0),
         ("retrying", "@every 10s", Forbid, Report, "short", 2),
+        ("replacing", "@every 9s", Replace, Report, "long", 1),
+        ("replace-rerun", "@every 28s", Replace, Rerun, "long", 0),
+        ("queueing", "@every 8s", Queue, Report, "long", 0),
         ("suspended", "@every 15s", Forbid, Report, "short", 0),
     ];
     let scheduler = SchedulerSpec {

@@ -19,6 +19,7 @@ use onecron::engine::StoreFailure;
 use onecron::job::*;
 use onecron::store::Records;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Microseconds of true time.
@@ -45,11 +46,15 @@ pub struct Faults {
     pub fence: bool,
     /// Whether the store notices that it may have forgotten. The twin turns it off.
     pub guard: bool,
+    /// Whether a run whose stop was asked for keeps its slot until it is gone. The twin turns it off.
+    pub drains: bool,
 }
 
 impl Faults {
-    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, amnesia: false, fence: true, guard: true };
+    pub const ALL: Self =
+        Self { network: true, crashes: true, clocks: true, amnesia: false, fence: true, guard: true, drains: true };
     pub const AMNESIA: Self = Self { amnesia: true, ..Self::ALL };
+    pub const NONE: Self = Self { network: false, crashes: false, clocks: false, ..Self::ALL };
 }
 
 #[derive(Debug)]
@@ -152,6 +157,8 @@ pub struct World {
     pub met_anew: Vec<(JobName, Micros)>,
     /// When the store evicted records: it takes a moment until somebody notices.
     pub evicted: Vec<Micros>,
+    /// Runs that were asked to end before their process was there.
+    stopped_early: BTreeSet<(usize, u32, RunKey)>,
 }
 
 impl World {
@@ -196,6 +203,7 @@ impl World {
             remembered: Records::default(),
             met_anew: Vec::new(),
             evicted: Vec::new(),
+            stopped_early: BTreeSet::new(),
         };
         if faults.amnesia {
             world.plan_amnesia();
@@ -375,25 +383,6 @@ impl World {
         true
     }
 
-    fn apply(&mut self, step: &Step, now: i64) -> Answer {
-        if !self.faults.fence
-            && let Step::Begin { run, request, .. } = step
-        {
-            let record = self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned();
-            let open = |record: &RunRecord| matches!(record.state, RunState::Claimed | RunState::Begun);
-            if let Some(RunRecord { owner, start, .. }) = record.filter(open) {
-                let blind = Step::Begin { run: run.clone(), owner, start, request: request.clone() };
-                return self.records.apply(&blind, now);
-            }
-        }
-        if let Step::Register(registration) = step
-            && let Some(answer) = self.register(registration, now)
-        {
-            return answer;
-        }
-        self.records.apply(step, now)
-    }
-
     fn restart(&mut self, replica: usize) {
         if self.replicas[replica].engine.is_some() {
             return;
@@ -518,7 +507,8 @@ impl World {
 
     fn spawn(&mut self, replica: usize, order: StartOrder) {
         let now = self.clocks(replica);
-        if now.boot >= order.lease_end {
+        let asked = (replica, self.replicas[replica].incarnation, order.run.clone());
+        if self.stopped_early.remove(&asked) || now.boot >= order.lease_end {
             let event = Event::NotStarted { run: order.run, too_late: true, error: String::new() };
             return self.tell(replica, event);
         }
@@ -556,6 +546,7 @@ impl World {
         let incarnation = self.replicas[replica].incarnation;
         let alive = |child: &Child| child.run == *run && child.ended.is_none() && child.incarnation == incarnation;
         let Some(child) = self.children.iter().position(|child| child.replica == replica && alive(child)) else {
+            self.stopped_early.insert((replica, incarnation, run.clone()));
             return;
         };
         let grace = self.children[child].spec.lease_loss_grace().as_micros() as u64;

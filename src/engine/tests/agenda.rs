@@ -69,7 +69,8 @@ fn of_the_late_ticks_only_the_newest_runs() {
     let said: Vec<Notice> = notices(&effects);
     for seconds in [0, 10, 20] {
         let facts = RunFacts { trigger: Trigger::CatchUp, ..facts(&run_at(seconds)) };
-        let skipped = Notice::RunSkipped { facts, reason: SkipReason::CatchUp, holder: None, holder_run: None };
+        let skipped =
+            Notice::RunSkipped { facts, reason: SkipReason::CatchUp, holder: None, holder_run: None, age: None };
         assert_eq!(said.iter().filter(|notice| **notice == skipped).count(), 1, "{seconds}");
     }
     let settled = |step: &Step| match step {

@@ -41,6 +41,7 @@ pub fn record(run: &RunKey, (state, start, number): (RunState, u32, u64)) -> Run
         request: "1".into(),
         lease_ms: 15_000,
         grace_ms: 10_000,
+        stop_grace_ms: 30_000,
         takeover_ms: 5_000,
         exclusive: true,
         trigger: "schedule".into(),
@@ -79,10 +80,14 @@ pub fn yes(step: &Step) -> Answer {
         Step::Register(_) => answer(Verdict::Registered { fresh: false, rescheduled: false }),
         Step::Claim(claim) if claim.take => {
             let start = claim.takeover.as_ref().map_or(0, |seen| seen.start);
-            with(Verdict::Won, mine(&claim.run, (RunState::Claimed, start, 1)))
+            let (exclusive, rerun, when_busy) = (claim.exclusive, claim.rerun, claim.when_busy);
+            let won = mine(&claim.run, (RunState::Claimed, start, 1));
+            with(Verdict::Won, RunRecord { exclusive, rerun, when_busy, ..won })
         }
         Step::Claim(_) => answer(Verdict::Free),
         Step::Begin { run, start, .. } => with(Verdict::Begun, mine(run, (RunState::Begun, start + 1, 2))),
+        Step::Wait { .. } => answer(Verdict::Free),
+        Step::AskStop { .. } => answer(Verdict::Asked),
         Step::Renew { run, start, .. } => with(Verdict::Renewed, mine(run, (RunState::Begun, *start, 3))),
         Step::Reassert(word) => {
             let state = if word.begun { RunState::Begun } else { RunState::Claimed };

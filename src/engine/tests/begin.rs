@@ -8,6 +8,10 @@ fn begin(request: &str) -> Step {
     Step::Begin { run: run(), owner: me(), start: 0, request: request.into() }
 }
 
+fn wait() -> Step {
+    Step::Wait { run: run(), owner: me(), start: 0 }
+}
+
 fn settle_own(decision: Decision) -> Step {
     Step::Settle { run: run(), owner: me(), previous: i64::MAX, expect: Expect::Own(me()), decision }
 }
@@ -21,7 +25,7 @@ fn busy(occupant: i64, renewed: bool, number: u64) -> Answer {
 
 fn overlap(occupant: i64) -> Notice {
     let (holder, holder_run) = (Some(other()), Some(run_at(occupant).scheduled_for));
-    Notice::RunSkipped { facts: facts(&run()), reason: SkipReason::Overlap, holder, holder_run }
+    Notice::RunSkipped { facts: facts(&run()), reason: SkipReason::Overlap, holder, holder_run, age: None }
 }
 
 #[test]
@@ -118,7 +122,8 @@ fn a_slot_that_a_run_of_our_own_holds_is_an_overlap() {
         step => Some(yes(step)),
     });
     let (holder, holder_run) = (Some(me()), Some(run().scheduled_for));
-    let overlap = Notice::RunSkipped { facts: facts(&next), reason: SkipReason::Overlap, holder, holder_run };
+    let overlap =
+        Notice::RunSkipped { facts: facts(&next), reason: SkipReason::Overlap, holder, holder_run, age: None };
     assert_eq!(notices(&effects).last(), Some(&overlap));
     assert_eq!(show_of_life, 1, "and it showed life at the tick, for whoever else might win it");
 }
@@ -129,11 +134,13 @@ fn a_slot_whose_run_may_be_dead_is_waited_for() {
     assert_eq!(bench.reply(vec![busy(-3600, false, 9)]), []);
     assert_eq!(bench.until(99), []);
     let effects = bench.until(100);
-    assert_eq!(asked(&effects), [begin("2")], "a new request: the first was answered");
-    // Another 200 ms, and now it is free. The lease counts from the begin that was confirmed.
+    assert_eq!(asked(&effects), [wait()]);
+    // Another 200 ms, and now it is free. The lease counts from the begin that is confirmed then.
     bench.reply(vec![busy(-3600, false, 9)]);
     let effects = bench.until(300);
-    assert_eq!(count(&effects, "begin"), 1);
+    assert_eq!(asked(&effects), [wait()]);
+    let effects = bench.reply(vec![answer(Verdict::Free)]);
+    assert_eq!(asked(&effects), [begin("2")], "a new request: the first was answered");
     let effects = bench.reply_yes();
     let starts = |effect: &Effect| matches!(effect, Effect::Start(order) if order.lease_end == boot(300) + LEASE);
     assert!(effects.iter().any(starts), "{effects:?}");
@@ -151,20 +158,21 @@ fn a_slot_whose_run_is_renewed_while_we_wait_is_an_overlap() {
 fn a_slot_that_is_taken_until_the_deadline_is_an_overlap() {
     let mut bench = Bench::beginning(job("a"));
     let mut store = |step: &Step| match step {
-        Step::Begin { .. } => Some(busy(-3600, false, 9)),
+        Step::Begin { .. } | Step::Wait { .. } => Some(busy(-3600, false, 9)),
         Step::Read { run } => Some(read(record(run, (RunState::Begun, 1, 9)))),
         Step::Settle { decision: Decision::Lost, .. } => None,
         step => Some(yes(step)),
     };
     let effects = bench.until_with(19_999, &mut store);
     assert_eq!(notices(&effects), []);
-    assert!(count(&effects, "begin") >= 20, "a claim that waits shows life every second");
+    assert!(count(&effects, "wait") >= 20, "a claim that waits shows life every second");
     let effects = bench.until_with(20_000, &mut store);
     let skipped = Notice::RunSkipped {
         facts: facts(&run()),
         reason: SkipReason::Overlap,
-        holder: None,
+        holder: Some(other()),
         holder_run: Some(run_at(-3600).scheduled_for),
+        age: None,
     };
     assert_eq!(notices(&effects), [skipped]);
     assert!(asked(&effects).contains(&settle_own(Decision::Skipped(SkipReason::Overlap))));

@@ -95,3 +95,54 @@ fn a_run_of_ours_is_not_claimed_again_when_its_instant_comes_again() {
     assert!(claimed(&effects).is_empty(), "{effects:?}");
     assert_eq!(notices(&effects), []);
 }
+
+/// The store's clock shows so many milliseconds less than ours.
+fn meet(bench: &mut Bench, offset_ms: i64) -> Vec<Effect> {
+    let gathering = Gathering { at: bench.now.wall.timestamp_millis() - offset_ms, members: Vec::new() };
+    bench.tell(Event::Met { sent: bench.now.boot, result: Ok(gathering) })
+}
+
+#[test]
+fn a_clock_that_is_ahead_beyond_the_tolerance_waits_for_the_stores_time() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    let skewed = Notice::ClockSkewed { offset_ms: 90_000, severe: true };
+    assert_eq!(notices(&meet(&mut bench, 90_000)), [skewed]);
+    let effects = bench.until(89_999);
+    assert_eq!((claimed(&effects).len(), notices(&effects)), (0, vec![]), "30 s after its deadline by our clock");
+    let effects = bench.until(90_000);
+    assert_eq!(claimed(&effects), [0]);
+    let effects = bench.until_with(91_000, &mut |step| Some(yes(step)));
+    let on_time = |effect: &&Effect| matches!(effect, Effect::Start(order) if order.trigger == Trigger::Schedule);
+    assert_eq!(effects.iter().filter(on_time).count(), 1, "{effects:?}");
+}
+
+#[test]
+fn a_clock_that_is_put_right_goes_on_where_the_stores_is() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    meet(&mut bench, 90_000);
+    bench.until(0);
+    let said = notices(&step(&mut bench, -90));
+    assert_eq!(said, [Notice::ClockJumped { by_ms: -90_000 }, Notice::ClockInOrder { offset_ms: 0 }]);
+    assert_eq!(claimed(&bench.until(89_999)), [] as [i64; 0]);
+    assert_eq!(claimed(&bench.until(90_000)), [0]);
+}
+
+#[test]
+fn a_clock_that_steps_forward_is_put_back_at_once_where_the_stores_is_known() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    meet(&mut bench, 0);
+    let said = notices(&step(&mut bench, 3_600));
+    let skewed = Notice::ClockSkewed { offset_ms: 3_600_000, severe: true };
+    assert_eq!(said, [Notice::ClockJumped { by_ms: 3_600_000 }, skewed], "and no tick is said to have passed");
+    assert_eq!(claimed(&bench.until(-1)), [] as [i64; 0]);
+    assert_eq!(claimed(&bench.until(0)), [0]);
+}
+
+#[test]
+fn a_clock_that_is_behind_is_believed() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    let skewed = Notice::ClockSkewed { offset_ms: -5_000, severe: false };
+    assert_eq!(notices(&meet(&mut bench, -5_000)), [skewed]);
+    assert_eq!(claimed(&bench.until(-1)), [] as [i64; 0]);
+    assert_eq!(claimed(&bench.until(0)), [0]);
+}

@@ -186,6 +186,17 @@ fn all_jobs_are_read_at_the_start_after_an_outage_and_when_a_member_has_vanished
     assert_eq!((surveys(&effects), meeting(&effects).is_some()), (1, true), "after an outage: {effects:?}");
 }
 
+/// It came, began a run and died before it said so.
+#[test]
+fn a_member_that_was_seen_once_is_missed_as_well() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.meet(&[]);
+    bench.tell(Event::Surveyed { result: Ok(Vec::new()) });
+    bench.meets(&[member(1)]);
+    let after: Vec<usize> = (0..5).map(|_| surveys(&bench.meets(&[member(1)]))).collect();
+    assert_eq!(after, [0, 0, 0, 1, 0]);
+}
+
 #[test]
 fn a_run_of_a_job_that_is_in_no_table_ends_where_nobody_goes_on_with_it() {
     let rerunnable = RunRecord { rerun: true, ..record(&stray(), (RunState::Lost, 1, 2)) };
@@ -263,9 +274,7 @@ fn another_table_is_said_when_it_is_seen_and_when_it_lasts_and_when_it_is_over()
     assert_eq!(**lasting, Disagreement { lasting: true, ..found });
     odd.number += 1;
     let third = Presence { name: ReplicaId::new("third", "1"), version: "9.9.9".into(), ..member(1) };
-    bench.meets(&[odd.clone(), third.clone()]);
-    odd.number += 1;
-    let news = disagreement(&bench.meets(&[odd, Presence { number: 2, ..third }]));
+    let news = disagreement(&bench.meets(&[odd, third]));
     assert_eq!((news.others.len(), &news.differs[..]), (2, &["table", "version"][..]));
     assert_eq!(tables(&bench.meets(&[member(99)])), [Notice::TableAgrees { revision: "1".into() }]);
     assert_eq!(tables(&bench.meets(&[member(100)])), []);

@@ -148,7 +148,8 @@ fn a_claim_that_others_may_take_over_is_not_asserted() {
     for (verdict, asks) in [(Verdict::Forgot, vec!["settle"]), (Verdict::Gone, vec!["register"])] {
         let mut bench = Bench::beginning(job("a"));
         bench.pass(secs(5));
-        let effects = bench.reply(vec![answer(verdict)]);
+        let job = Some(JobRecord { revision: 99, ..job_record(TICK) });
+        let effects = bench.reply(vec![Answer { job, ..answer(verdict) }]);
         assert_eq!(notices(&effects), [skipped(&run(), SkipReason::StoreForgot)]);
         assert_eq!(names(&effects), asks);
     }

@@ -19,7 +19,10 @@ mod jitter;
 mod leases;
 mod outages;
 mod places;
+mod reload;
 mod retries;
+mod slots;
+mod stops;
 mod unreadable;
 mod watches;
 
@@ -191,7 +194,10 @@ impl Bench {
         bench
     }
 
-    fn tell(&mut self, event: Event) -> Vec<Effect> {
+    fn tell(&mut self, mut event: Event) -> Vec<Effect> {
+        if let Event::Answered { result: Ok(answers), .. } = &mut event {
+            answers.iter_mut().for_each(|answer| self.leave_out_older_news(answer));
+        }
         let effects = self.engine.handle(self.now, event);
         for effect in &effects {
             if let Effect::Ask { request, steps } = effect {
@@ -199,6 +205,16 @@ impl Bench {
             }
         }
         effects
+    }
+
+    /// An answer made by [`answers::answer`] says nothing of the job that is newer than what was said before. To the
+    /// engine that would be a store that went back.
+    fn leave_out_older_news(&self, answer: &mut Answer) {
+        let known = self.engine.jobs.values().map(|job| job.revision).max().unwrap_or(0);
+        let registers = matches!(answer.verdict, Verdict::Registered { .. });
+        if !registers && answer.job.as_ref().is_some_and(|job| job.revision == 1) && known > 1 {
+            answer.job = None;
+        }
     }
 
     /// Lets both clocks move.
@@ -299,12 +315,12 @@ fn facts(run: &RunKey) -> RunFacts {
 }
 
 fn skipped(run: &RunKey, reason: SkipReason) -> Notice {
-    Notice::RunSkipped { facts: facts(run), reason, holder: None, holder_run: None }
+    Notice::RunSkipped { facts: facts(run), reason, holder: None, holder_run: None, age: None }
 }
 
 fn lost_race(run: &RunKey) -> Notice {
     let holder = Some(other());
-    Notice::RunSkipped { facts: facts(run), reason: SkipReason::ClaimedByOther, holder, holder_run: None }
+    Notice::RunSkipped { facts: facts(run), reason: SkipReason::ClaimedByOther, holder, holder_run: None, age: None }
 }
 
 /// What is said, in order.

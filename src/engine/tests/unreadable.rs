@@ -13,7 +13,7 @@ fn store(step: &Step) -> Option<Answer> {
 
 #[test]
 fn a_job_that_cannot_be_read_is_said_once_and_asked_once_a_minute_and_others_go_on() {
-    let often = |text| JobSpec { schedule: every("10s"), starting_deadline: Some(secs(5)), ..job(text) };
+    let often = |text| JobSpec { schedule: every("10s"), starting_deadline: Some(secs(5)), ..allowing(text) };
     let mut bench = Bench::start(&[often("new"), often("old")], 10, -60);
     let mut effects = bench.answer_all(&mut store);
     effects.extend(bench.until_with(180_000, &mut store));
@@ -21,7 +21,7 @@ fn a_job_that_cannot_be_read_is_said_once_and_asked_once_a_minute_and_others_go_
     let all = notices(&effects);
     let said: Vec<&Notice> = all.iter().filter(said).collect();
     assert_eq!(said, [&Notice::JobUnreadable { job: name("new"), format: 2 }]);
-    let asked: Vec<Step> = asked(&effects).into_iter().filter(|step| unreadable(step)).collect();
+    let asked: Vec<Step> = asked(&effects).into_iter().filter(unreadable).collect();
     assert!((4..=5).contains(&asked.len()), "{}: {asked:?}", asked.len());
     assert!(asked.iter().all(|step| matches!(step, Step::Register(_))), "{asked:?}");
     let skipped = all.iter().filter(|notice| {

@@ -19,6 +19,7 @@ pub(super) struct Scripts {
     register: Script,
     claim: Script,
     begin: Script,
+    ask_stop: Script,
     renew: Script,
     reassert: Script,
     complete: Script,
@@ -39,6 +40,7 @@ impl Scripts {
             register: script(include_str!("lua/register.lua")),
             claim: script(include_str!("lua/claim.lua")),
             begin: script(include_str!("lua/begin.lua")),
+            ask_stop: script(include_str!("lua/ask_stop.lua")),
             renew: script(include_str!("lua/renew.lua")),
             // Where there is nothing to make again, it is a renewal.
             reassert: script(concat!(include_str!("lua/reassert.lua"), include_str!("lua/renew.lua"))),
@@ -61,7 +63,8 @@ impl Scripts {
         match step {
             Step::Register(_) => &self.register,
             Step::Claim(_) => &self.claim,
-            Step::Begin { .. } => &self.begin,
+            Step::Begin { .. } | Step::Wait { .. } => &self.begin,
+            Step::AskStop { .. } => &self.ask_stop,
             Step::Renew { .. } => &self.renew,
             Step::Reassert(_) => &self.reassert,
             Step::Complete { .. } => &self.complete,
@@ -71,11 +74,12 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 11] {
+    pub fn all(&self) -> [&Script; 12] {
         [
             &self.register,
             &self.claim,
             &self.begin,
+            &self.ask_stop,
             &self.renew,
             &self.reassert,
             &self.complete,

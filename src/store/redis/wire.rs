@@ -41,6 +41,8 @@ fn own_arguments(step: &Step) -> Vec<String> {
         Step::Begin { owner, start, request, .. } => {
             args.extend([owner.to_string(), start.to_string(), request.clone()]);
         }
+        Step::Wait { owner, start, .. } => args.extend([owner.to_string(), start.to_string(), String::new()]),
+        Step::AskStop { by, reason, .. } => args.extend([by.clone(), reason.to_string()]),
         Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
             args.extend([owner.to_string(), start.to_string()]);
         }
@@ -59,6 +61,7 @@ fn own_arguments(step: &Step) -> Vec<String> {
             let (word, reason) = match decision {
                 Decision::Missed(reason) => ("missed", reason.as_str()),
                 Decision::Skipped(reason) => ("skipped", reason.as_str()),
+                Decision::Stopped(reason) => (reason.outcome().as_str(), ""),
                 Decision::Lost => ("lost", ""),
                 Decision::Drained => ("drained", ""),
             };
@@ -89,7 +92,7 @@ fn flag(set: bool) -> String {
     u8::from(set).to_string()
 }
 
-fn reassert_arguments(reassert: &Reassert) -> [String; 12] {
+fn reassert_arguments(reassert: &Reassert) -> [String; 14] {
     [
         reassert.owner.to_string(),
         reassert.start.to_string(),
@@ -103,6 +106,8 @@ fn reassert_arguments(reassert: &Reassert) -> [String; 12] {
         reassert.spec_hash.clone(),
         reassert.number.to_string(),
         reassert.delay_ms.to_string(),
+        reassert.stop_grace_ms.to_string(),
+        reassert.when_busy.as_str().into(),
     ]
 }
 
@@ -141,6 +146,8 @@ fn claim_arguments(claim: &Claim) -> Vec<String> {
         claim.trigger.clone(),
         claim.spec_hash.clone(),
         claim.delay_ms.to_string(),
+        claim.stop_grace_ms.to_string(),
+        claim.when_busy.to_string(),
     ];
     if let Some(seen) = &claim.takeover {
         args.extend(seen_arguments(seen));
@@ -247,6 +254,8 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "busy" => Verdict::Busy { occupant: Tick::parse(detail).ok_or_else(bad)?, renewed: other == "1" },
         "quiet" => Verdict::Quiet,
         "superseded" => Verdict::Superseded,
+        "stop_asked" => Verdict::StopAsked,
+        "asked" => Verdict::Asked,
         "fenced" => Verdict::Fenced,
         "gone" => Verdict::Gone,
         "renewed" => Verdict::Renewed,

@@ -119,7 +119,7 @@ pub(super) fn is_asserted(job: &JobRecord, run: &RunRecord) -> bool {
 pub(super) fn says_too_much(job: &JobRecord, (tick, run): (Tick, Option<&RunRecord>), decision: Decision) -> bool {
     let unsure = is_forgotten(job, tick) && !run.is_some_and(|run| is_asserted(job, run));
     let knows = matches!(decision, Decision::Missed(reason) if reason != MissedReason::StoreForgot)
-        || matches!(decision, Decision::Skipped(_));
+        || matches!(decision, Decision::Skipped(_) | Decision::Stopped(_));
     job.forgot_at > 0 && unsure && knows
 }
 
@@ -173,6 +173,8 @@ fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Ch
             job.slot = Some(tick);
         }
     }
+    let asked = picture.run.as_ref().map(|run| (run.stop_asked, run.stop_asked_by.clone()));
+    let (stop_asked, stop_asked_by) = asked.unwrap_or_default();
     picture.run = Some(RunRecord {
         state: if word.begun { RunState::Begun } else { RunState::Claimed },
         start: word.start,
@@ -181,6 +183,10 @@ fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Ch
         grace_ms: word.grace_ms,
         takeover_ms: word.takeover_ms,
         delay_ms: word.delay_ms,
+        stop_grace_ms: word.stop_grace_ms,
+        when_busy: word.when_busy,
+        stop_asked,
+        stop_asked_by,
         exclusive: word.exclusive,
         rerun: word.rerun,
         trigger: word.trigger.clone(),

@@ -2,6 +2,8 @@ use super::*;
 use crate::job::JobName;
 use crate::job::RunKey;
 use crate::job::SkipReason;
+use crate::job::StopReason;
+use crate::job::WhenBusy;
 use crate::store::Records;
 
 /// The store's time in these tests.
@@ -43,7 +45,9 @@ fn claim_of(who: &str) -> Claim {
         lease_ms: 15_000,
         grace_ms: 10_000,
         takeover_ms: 5_000,
+        stop_grace_ms: 30_000,
         exclusive: true,
+        when_busy: WhenBusy::Skip,
         rerun: true,
         trigger: "schedule".into(),
         spec_hash: String::new(),
@@ -59,6 +63,10 @@ fn complete_of(who: &str, start: u32) -> Step {
     let ending =
         Ending { outcome: Outcome::Succeeded, exit_code, signal, duration_ms: 1, error, output_tail: String::new() };
     Step::Complete { run: run(), owner: replica(who), start, ending }
+}
+
+fn stop_of(reason: StopReason) -> Step {
+    Step::AskStop { run: run(), by: "an operator".into(), reason }
 }
 
 fn settle_of(expect: Expect, decision: Decision) -> Step {
@@ -96,12 +104,15 @@ fn every_step_has_its_verdict_in_every_state() {
     use RunState::*;
     use Verdict as V;
     let states = [Claimed, Begun, Abandoned, Lost, Done];
-    let rows: [(&str, [Verdict; 5]); 12] = [
+    let rows: [(&str, [Verdict; 5]); 15] = [
         ("claim by the owner", [V::Won, V::Held, V::Won, V::Held, V::Done]),
         ("claim by another", [V::Held, V::Held, V::Won, V::Held, V::Done]),
         ("takeover as seen", [V::Won, V::Held, V::Won, V::Won, V::Done]),
         ("begin by the owner", [V::Begun, V::Begun, V::Fenced, V::Fenced, V::Done]),
         ("begin by another", [V::Fenced, V::Fenced, V::Fenced, V::Fenced, V::Done]),
+        ("wait by the owner", [V::Free, V::Free, V::Fenced, V::Fenced, V::Done]),
+        ("wait by another", [V::Fenced, V::Fenced, V::Fenced, V::Fenced, V::Done]),
+        ("stop by another", [V::Asked, V::Asked, V::Asked, V::Asked, V::Done]),
         ("renew by the owner", [V::Renewed, V::Renewed, V::Fenced, V::Lost, V::Done]),
         ("renew by another", [V::Fenced, V::Fenced, V::Fenced, V::Fenced, V::Done]),
         ("complete by the owner", [V::Fenced, V::Recorded, V::Fenced, V::RecordedLate, V::Recorded]),
@@ -120,6 +131,8 @@ fn every_step_has_its_verdict_in_every_state() {
                 "claim" => Step::Claim(claim_of(who)),
                 "takeover" => Step::Claim(Claim { takeover: Some(found.seen()), ..claim_of("web-2") }),
                 "begin" => begin_of(who, start),
+                "wait" => Step::Wait { run: run(), owner, start },
+                "stop" => stop_of(StopReason::Cancel),
                 "renew" => Step::Renew { run: run(), owner, start },
                 "complete" => complete_of(who, start),
                 "abandon" => Step::Abandon { run: run(), owner, start },
@@ -178,6 +191,46 @@ fn without_the_comparison_a_living_run_is_called_lost() {
     assert_eq!(records.apply(&lost(careless), NOW).verdict, Verdict::Settled);
 }
 
+/// What each state becomes once a stop was asked for: nothing begins any more, by nobody.
+#[test]
+fn a_run_whose_stop_was_asked_for_neither_begins_nor_is_started_again() {
+    for state in [RunState::Claimed, RunState::Abandoned, RunState::Begun, RunState::Lost] {
+        let mut records = in_state(state);
+        let seen = record(&records).seen();
+        assert_eq!(records.apply(&stop_of(StopReason::Replace), NOW).verdict, Verdict::Asked);
+        assert_eq!(record(&records).seen(), seen, "it is no sign of the owner's life");
+        let taken = records.apply(&Step::Claim(Claim { takeover: Some(seen), ..claim_of("web-2") }), NOW).verdict;
+        assert_eq!(taken == Verdict::Won, matches!(state, RunState::Claimed | RunState::Abandoned), "{state:?}");
+        let RunRecord { owner, start, .. } = record(&records);
+        let again = Step::Begin { run: run(), owner, start, request: "again".into() };
+        let wanted = if state == RunState::Lost { Verdict::Fenced } else { Verdict::StopAsked };
+        assert_eq!(records.apply(&again, NOW).verdict, wanted, "{state:?}");
+    }
+}
+
+/// Without the look at it, `lostRunPolicy: Rerun` brings back what `Replace` or an operator stopped.
+#[test]
+fn without_the_mark_a_lost_run_is_started_again() {
+    let mut records = in_state(RunState::Lost);
+    assert!(record(&records).may_run_again());
+    records.apply(&stop_of(StopReason::Replace), NOW);
+    assert!(!record(&records).may_run_again());
+    let seen = record(&records).seen();
+    assert_eq!(records.apply(&settle_of(Expect::Unchanged(seen), Decision::Drained), NOW).verdict, Verdict::Settled);
+    assert_eq!(record(&records).outcome, Some(Outcome::Lost));
+}
+
+#[test]
+fn the_first_who_asks_for_a_stop_is_remembered_and_asking_again_changes_nothing() {
+    let mut records = in_state(RunState::Begun);
+    records.apply(&stop_of(StopReason::Replace), NOW);
+    let before = (record(&records), records.job(&run().job).cloned());
+    let again = Step::AskStop { run: run(), by: "another".into(), reason: StopReason::Cancel };
+    assert_eq!(records.apply(&again, NOW).verdict, Verdict::Asked);
+    assert_eq!((record(&records), records.job(&run().job).cloned()), before);
+    assert_eq!((before.0.stop_asked, before.0.stop_asked_by.as_str()), (Some(StopReason::Replace), "an operator"));
+}
+
 /// The floor is what a dropped record leaves behind.
 #[test]
 fn without_the_floor_and_decided_through_a_dropped_run_runs_again() {
@@ -192,6 +245,9 @@ fn without_the_floor_and_decided_through_a_dropped_run_runs_again() {
     assert_eq!(job.floor, run().scheduled_for.seconds());
     (job.floor, job.decided_through) = (0, 0);
     let mut picture = Picture { job: Some(job), ..Picture::default() };
+    let mut verdict = || apply(&mut picture.clone(), &Step::Claim(claim_of("web-2")), later).0.verdict;
+    assert_eq!(verdict(), Verdict::Forgot, "the latest one that began is known without its record");
+    picture.job.as_mut().expect("it is there").last_begun = 0;
     assert_eq!(apply(&mut picture, &Step::Claim(claim_of("web-2")), later).0.verdict, Verdict::Won);
 }
 

@@ -5,6 +5,7 @@ use super::FleetStore;
 use super::entry;
 use crate::processes;
 use crate::support::daemon::Daemon;
+use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
 use nix::sys::signal::Signal;
 use onecron::store::Store;
@@ -12,7 +13,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(60);
 
 fn job(name: &str, schedule: &str, command: &str) -> String {
     format!("  - name: {name}\n    schedule: \"{schedule}\"\n    command: {command}\n")
@@ -21,12 +22,12 @@ fn job(name: &str, schedule: &str, command: &str) -> String {
 /// A second table on the fleet's store, and a daemon that has it. The table's folder lives as long.
 fn other_daemon(fleet: &Fleet, jobs: &str) -> (Table, Daemon) {
     let table = Table::new(jobs);
-    let daemon = table.launch(&fleet.store.url).arg("--instance").arg("odd-1").start();
+    let arguments = ["run", "--jobs", &table.path(), "--store", &fleet.store.url, "--instance", "odd-1"];
+    let daemon = Launch::new(&arguments).folder(fleet.table.folder.path()).start();
     daemon.wait_for_event("daemon_ready");
     (table, daemon)
 }
 
-/// The instance is the last one that is named.
 #[test]
 fn two_tables_are_told_once_by_each_and_agreement_when_one_is_gone() {
     let Some(store) = FleetStore::redis() else { return };

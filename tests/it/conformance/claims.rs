@@ -17,6 +17,7 @@ use onecron::job::Seen;
 use onecron::job::Step;
 use onecron::job::Tick;
 use onecron::job::Verdict;
+use onecron::job::WhenBusy;
 
 pub async fn a_free_tick_is_won_and_recorded(scene: Scene) {
     let answer = scene.step(Step::Claim(scene.claim_of(1, "web-1"))).await;
@@ -28,7 +29,9 @@ pub async fn a_free_tick_is_won_and_recorded(scene: Scene) {
         lease_ms: 15_000,
         grace_ms: 10_000,
         takeover_ms: 5_000,
+        stop_grace_ms: 30_000,
         exclusive: true,
+        when_busy: WhenBusy::Skip,
         trigger: "schedule".into(),
         spec_hash: "abc".into(),
         claimed_at: run.claimed_at,

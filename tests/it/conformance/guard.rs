@@ -47,7 +47,7 @@ async fn register_up_to(scene: &Scene, n: i64, change: impl FnOnce(&mut Registra
 
 /// A replica misses something: all ticks up to the n-th may have been forgotten.
 async fn forget_up_to(scene: &Scene, n: i64) {
-    let answer = register_up_to(scene, n, |registration| missing(registration)).await;
+    let answer = register_up_to(scene, n, missing).await;
     let since = answer.job.unwrap().since;
     assert!((scene.tick(n).millis()..scene.tick(n + 1).millis()).contains(&since));
 }

@@ -24,7 +24,10 @@ async fn forgetful(scene: &Scene) {
 }
 
 async fn run_decided(scene: &Scene, n: i64) {
-    assert_eq!(scene.claim_with(n, "web-1", |claim| claim.previous = 0).await, Verdict::Won);
+    assert_eq!(
+        scene.claim_with(n, "web-1", |claim| (claim.exclusive, claim.previous) = (false, 0)).await,
+        Verdict::Won
+    );
     assert_eq!(scene.begin(n, "web-1", 0).await, Verdict::Begun);
     assert_eq!(scene.complete(n, "web-1", 1).await, Verdict::Recorded);
 }

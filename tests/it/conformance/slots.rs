@@ -4,14 +4,18 @@ use crate::support::scene::Scene;
 use crate::support::scene::registration;
 use crate::support::scene::replica;
 use crate::support::wait_until;
+use onecron::job::Claim;
 use onecron::job::Decision;
 use onecron::job::Expect;
 use onecron::job::JobName;
 use onecron::job::Outcome;
 use onecron::job::RunKey;
+use onecron::job::SkipReason;
 use onecron::job::Step;
+use onecron::job::StopReason;
 use onecron::job::Tick;
 use onecron::job::Verdict;
+use onecron::job::WhenBusy;
 
 async fn slot(scene: &Scene) -> Option<Tick> {
     scene.look(1).await.job.unwrap().slot
@@ -156,4 +160,126 @@ pub async fn a_slot_is_never_held_by_two(scene: Scene) {
     }
     scene.complete(1, "web-1", 1).await;
     scene.run_through(9, Outcome::Succeeded, "").await;
+}
+
+pub async fn asking_takes_nothing(scene: Scene) {
+    scene.claim(1, "web-1").await;
+    let before = scene.record(1).await;
+    assert_eq!(scene.wait(1, "web-1").await, Verdict::Free);
+    let after = scene.record(1).await;
+    assert_eq!((after.state, after.start, after.number), (before.state, 0, before.number + 1), "it shows life");
+    assert_eq!(slot(&scene).await, None);
+    assert_eq!(scene.wait(1, "web-2").await, Verdict::Fenced);
+    assert_eq!(scene.begin(1, "web-1", 0).await, Verdict::Begun);
+    scene.claim(2, "web-2").await;
+    assert!(matches!(scene.wait(2, "web-2").await, Verdict::Busy { .. }));
+}
+
+async fn waits(scene: &Scene, n: i64) -> bool {
+    scene.record(n).await.is_waiting()
+}
+
+pub async fn one_run_waits_in_line(scene: Scene) {
+    scene.start(1, "web-1").await;
+    for (n, who) in [(2, "web-2"), (3, "web-3"), (4, "web-1")] {
+        scene.claim_to(WhenBusy::Queue, n, who).await;
+        assert!(matches!(scene.begin(n, who, 0).await, Verdict::Busy { .. }));
+        assert_eq!(waits(&scene, n).await, n == 2, "{n}");
+    }
+    assert!(matches!(scene.wait(3, "web-3").await, Verdict::Busy { .. }));
+    assert!(!waits(&scene, 3).await, "asking again does not move it up");
+    let own = Expect::Own(replica("web-2"));
+    assert_eq!(scene.settle(2, own, Decision::Skipped(SkipReason::Overlap)).await, Verdict::Settled);
+    scene.wait(3, "web-3").await;
+    assert!(waits(&scene, 3).await, "the line is empty again");
+}
+
+pub async fn who_waits_in_line_is_decided_by_who_asked_first(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim_to(WhenBusy::Queue, 2, "web-2").await;
+    scene.claim_to(WhenBusy::Queue, 3, "web-3").await;
+    scene.wait(3, "web-3").await;
+    scene.wait(2, "web-2").await;
+    assert_eq!((waits(&scene, 2).await, waits(&scene, 3).await), (false, true));
+    scene.complete(1, "web-1", 1).await;
+    assert_eq!(scene.begin(3, "web-3", 0).await, Verdict::Begun);
+    assert!(!waits(&scene, 3).await);
+}
+
+pub async fn of_those_that_replace_the_newest_wins(scene: Scene) {
+    scene.start(1, "web-1").await;
+    for (n, who) in [(2, "web-2"), (3, "web-3")] {
+        scene.claim_to(WhenBusy::Replace, n, who).await;
+        assert!(matches!(scene.begin(n, who, 0).await, Verdict::Busy { .. }));
+    }
+    assert_eq!(scene.wait(2, "web-2").await, Verdict::Superseded, "while the slot is taken");
+    scene.complete(1, "web-1", 1).await;
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Superseded, "and when it is free");
+    // One that was stopped before it began is in nobody's way.
+    scene.ask_stop(3, "ada", StopReason::Cancel).await;
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Begun);
+}
+
+pub async fn a_waiting_run_that_was_given_back_still_waits(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim_to(WhenBusy::Queue, 2, "web-2").await;
+    scene.wait(2, "web-2").await;
+    scene.abandon(2, "web-2", 0).await;
+    scene.claim_to(WhenBusy::Queue, 3, "web-3").await;
+    scene.wait(3, "web-3").await;
+    assert_eq!((waits(&scene, 2).await, waits(&scene, 3).await), (true, false));
+    scene.claim_to(WhenBusy::Queue, 2, "web-3").await;
+    assert!(waits(&scene, 2).await, "whoever has it now");
+}
+
+pub async fn a_run_that_began_under_allow_is_in_the_way_until_it_is_over(scene: Scene) {
+    for n in [1, 2] {
+        scene.claim_with(n, "web-1", |claim| claim.exclusive = false).await;
+        assert_eq!(scene.begin(n, "web-1", 0).await, Verdict::Begun);
+    }
+    scene.claim(3, "web-2").await;
+    let busy = |n| Verdict::Busy { occupant: scene.tick(n), renewed: true };
+    assert_eq!(scene.begin(3, "web-2", 0).await, busy(1));
+    scene.complete(1, "web-1", 1).await;
+    assert_eq!(scene.begin(3, "web-2", 0).await, busy(2));
+    scene.lose(2).await;
+    assert_eq!(scene.begin(3, "web-2", 0).await, busy(2), "it may be going until it is drained");
+    let seen = scene.seen(2).await;
+    scene.settle(2, Expect::Unchanged(seen), Decision::Drained).await;
+    assert_eq!(scene.begin(3, "web-2", 0).await, Verdict::Begun);
+}
+
+pub async fn a_run_that_began_under_forbid_keeps_its_slot_when_the_table_says_allow(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim_with(2, "web-2", |claim| claim.exclusive = false).await;
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Begun, "by its own definition it may run beside");
+    assert_eq!(slot(&scene).await, Some(scene.tick(1)));
+    scene.claim(3, "web-3").await;
+    let busy = |n| Verdict::Busy { occupant: scene.tick(n), renewed: true };
+    assert_eq!(scene.begin(3, "web-3", 0).await, busy(1));
+    scene.complete(1, "web-1", 1).await;
+    assert_eq!(scene.begin(3, "web-3", 0).await, busy(2));
+    scene.complete(2, "web-2", 1).await;
+    assert_eq!(scene.begin(3, "web-3", 0).await, Verdict::Begun);
+}
+
+pub async fn a_takeover_by_another_table_keeps_the_slot(scene: Scene) {
+    scene.start_rerunnable(1, "web-1").await;
+    scene.lose(1).await;
+    let takeover = Some(scene.seen(1).await);
+    let allow = |claim: &mut Claim| (claim.exclusive, claim.takeover) = (false, takeover);
+    assert_eq!(scene.claim_with(1, "web-2", allow).await, Verdict::Won);
+    assert!(scene.record(1).await.exclusive);
+    // What has not begun goes by the table of who has it.
+    scene.claim(2, "web-1").await;
+    scene.abandon(2, "web-1", 0).await;
+    assert_eq!(scene.claim_with(2, "web-2", |claim| claim.exclusive = false).await, Verdict::Won);
+    assert!(!scene.record(2).await.exclusive);
+}
+
+pub async fn a_retry_that_holds_its_slot_does_not_wait_for_a_run_beside_it(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim_with(2, "web-2", |claim| claim.exclusive = false).await;
+    scene.begin(2, "web-2", 0).await;
+    assert_eq!(scene.begin(1, "web-1", 1).await, Verdict::Begun);
 }

@@ -203,7 +203,9 @@ impl Daemon {
             let left = end.since(processes::now());
             if left.is_zero() || said.ended == 2 {
                 let why = if left.is_zero() { format!("in {limit:?}") } else { "before its end".to_string() };
-                panic!("{} of {count} lines {why}, in:\n{}", found.len(), tail(&said));
+                let text = format!("{} of {count} lines {why}, in:\n{}", found.len(), tail(&said));
+                drop(said); // a panic that holds it would end all tests
+                panic!("{text}");
             }
             said = self.log.grown.wait_timeout(said, left.min(Duration::from_secs(1))).unwrap().0;
         }

@@ -15,8 +15,10 @@ use onecron::job::RunKey;
 use onecron::job::RunRecord;
 use onecron::job::Seen;
 use onecron::job::Step;
+use onecron::job::StopReason;
 use onecron::job::Tick;
 use onecron::job::Verdict;
+use onecron::job::WhenBusy;
 use onecron::store::Store;
 use std::sync::Arc;
 
@@ -59,7 +61,9 @@ pub fn claim_of(run: &RunKey, who: &str) -> Claim {
         lease_ms: 15_000,
         grace_ms: 10_000,
         takeover_ms: 5_000,
+        stop_grace_ms: 30_000,
         exclusive: true,
+        when_busy: WhenBusy::Skip,
         rerun: false,
         trigger: "schedule".into(),
         spec_hash: "abc".into(),
@@ -90,7 +94,9 @@ pub fn reassert_of(run: &RunKey, (who, start, begun): (&str, u32, bool)) -> Reas
         grace_ms: 10_000,
         takeover_ms: 5_000,
         delay_ms: 0,
+        stop_grace_ms: 30_000,
         exclusive: true,
+        when_busy: WhenBusy::Skip,
         rerun: true,
         trigger: "schedule".into(),
         spec_hash: "abc".into(),
@@ -165,6 +171,19 @@ impl Scene {
     }
 
     /// Begins with a request of the start's own.
+    pub async fn wait(&self, n: i64, who: &str) -> Verdict {
+        self.verdict(Step::Wait { run: self.run(n), owner: replica(who), start: 0 }).await
+    }
+
+    pub async fn ask_stop(&self, n: i64, by: &str, reason: StopReason) -> Verdict {
+        self.verdict(Step::AskStop { run: self.run(n), by: by.into(), reason }).await
+    }
+
+    /// Claims a run that waits in line, or replaces what is going.
+    pub async fn claim_to(&self, when_busy: WhenBusy, n: i64, who: &str) {
+        assert_eq!(self.claim_with(n, who, |claim| claim.when_busy = when_busy).await, Verdict::Won);
+    }
+
     pub async fn begin(&self, n: i64, who: &str, start: u32) -> Verdict {
         self.begin_as(n, who, (start, &format!("request-{start}"))).await
     }

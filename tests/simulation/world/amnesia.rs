@@ -1,4 +1,4 @@
-//! The store forgets.
+//! The store: it forgets, and twins of it lack a defence.
 
 use super::CALM;
 use super::REPLICAS;
@@ -64,7 +64,7 @@ impl World {
 
     /// Notes who registers a job without knowing that it is not new; and registers it for a store that never notices
     /// that it forgot.
-    pub(super) fn register(&mut self, registration: &Registration, now: i64) -> Option<Answer> {
+    fn register(&mut self, registration: &Registration, now: i64) -> Option<Answer> {
         let known = self
             .lines
             .iter()
@@ -77,5 +77,36 @@ impl World {
             return Some(self.records.apply(&Step::Register(blind), now));
         }
         None
+    }
+
+    /// The store takes a step; without the defences that are turned off.
+    pub(super) fn apply(&mut self, step: &Step, now: i64) -> Answer {
+        if !self.faults.fence
+            && let Step::Begin { run, request, .. } = step
+        {
+            let record = self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned();
+            let open = |record: &RunRecord| matches!(record.state, RunState::Claimed | RunState::Begun);
+            if let Some(RunRecord { owner, start, .. }) = record.filter(open) {
+                let blind = Step::Begin { run: run.clone(), owner, start, request: request.clone() };
+                return self.records.apply(&blind, now);
+            }
+        }
+        if let Step::Register(registration) = step
+            && let Some(answer) = self.register(registration, now)
+        {
+            return answer;
+        }
+        if !self.faults.drains
+            && let Step::AskStop { run, reason, .. } = step
+        {
+            let record = self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned();
+            if let Some(RunRecord { owner, start, .. }) = record {
+                let (exit_code, signal, error) = (None, None, String::new());
+                let (outcome, output_tail) = (reason.outcome(), String::new());
+                let ending = Ending { outcome, exit_code, signal, duration_ms: 0, error, output_tail };
+                self.records.apply(&Step::Complete { run: run.clone(), owner, start, ending }, now);
+            }
+        }
+        self.records.apply(step, now)
     }
 }

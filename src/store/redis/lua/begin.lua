@@ -1,4 +1,4 @@
--- owner, start, request
+-- owner, start, request; without a request the question is only whether it could begin
 local owner, start, request = ARGV[3], ARGV[4], ARGV[5]
 local next_start = int(num(start) + 1)
 
@@ -23,27 +23,17 @@ end
 
 -- Asking is a sign of life: a claim that waits for the slot is not taken over.
 set(run, 'number', int(num(run.is.number) + 1))
-local exclusive, slot = run.is.exclusive == '1', job.is.slot
-local kept = num(start) > 0 and (not exclusive or slot == tick)
-if not kept and num(job.is.last_begun) > tick_s then
-  return answer('superseded')
+local refusal, occupant, renewed = refuses()
+if refusal then
+  return answer(refusal, occupant, renewed)
+elseif request == '' then
+  return answer('free')
 end
-if exclusive then
-  -- A run that held the slot and was lost with it may be going. One that has it itself knows that none is.
-  if num(job.is.quiet_ms) > 0 and not kept then
-    return answer('quiet')
-  end
-  if slot ~= '' and slot ~= tick then
-    local renewed = '0'
-    for _, other in ipairs(open) do
-      if other.is.scheduled_for == slot and num(other.is.renewed_at) >= tick_ms + num(run.is.delay_ms) then
-        renewed = '1'
-      end
-    end
-    return answer('busy', slot, renewed)
-  end
+job.touched = true
+if run.is.exclusive == '1' then
   set(job, 'slot', tick)
 end
+set(run, 'waiting_since', '0')
 set(run, 'state', 'begun')
 set(run, 'start', next_start)
 set(run, 'request', request)

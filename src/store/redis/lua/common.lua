@@ -159,6 +159,11 @@ local function is_failure(outcome)
     or outcome == 'not_started'
 end
 
+-- It ran, and did not end well: its output is kept among that of the failures.
+local function is_unsuccessful(outcome)
+  return is_failure(outcome) or outcome == 'cancelled' or outcome == 'replaced'
+end
+
 local function trim(key, most)
   if most == 0 then
     redis.call('DEL', key) -- LTRIM has no way to say "none"
@@ -186,7 +191,7 @@ local HISTORY_FIELDS = {
 local function push_history()
   local outcome = run.is.outcome
   redis.call('LPUSH', prefix .. 'history', history_entry)
-  local kind = outcome == 'succeeded' and 'succeeded' or is_failure(outcome) and 'failed'
+  local kind = outcome == 'succeeded' and 'succeeded' or is_unsuccessful(outcome) and 'failed'
   if kind then
     local output = { scheduled_for = tick, output_tail = output_tail }
     redis.call('LPUSH', prefix .. 'output:' .. kind, json_of(output, { 'scheduled_for', 'output_tail' }))
@@ -317,6 +322,73 @@ end
 local function is_seen(record, owner, start, state, number)
   return record ~= nil and record.is.owner == owner and record.is.start == start and record.is.state == state
     and record.is.number == number
+end
+
+-- One whose stop was asked for is not started again.
+local function may_run_again()
+  return run.is.rerun == '1' and num(run.is.start) < STARTS_MOST and run.is.stop_asked == ''
+end
+
+-- It has the slot, or it began (and may begin again) under a definition that allowed overlaps.
+local function is_in_the_way(other)
+  local state = other.is.state
+  local may_be_going = state == 'begun' or state == 'lost' or (state == 'claimed' and num(other.is.start) > 0)
+  return other.is.scheduled_for ~= tick
+    and (other.is.scheduled_for == job.is.slot or (other.is.exclusive ~= '1' and may_be_going))
+end
+
+local function is_waiting(other)
+  return num(other.is.waiting_since) > 0 and (other.is.state == 'claimed' or other.is.state == 'abandoned')
+end
+
+-- What keeps the run from beginning, if anything: a verdict and its details. A run that may wait is noted as waiting.
+local function refuses()
+  if run.is.stop_asked ~= '' then
+    return 'stop_asked'
+  end
+  local exclusive, slot = run.is.exclusive == '1', job.is.slot
+  local kept = num(run.is.start) > 0 and (not exclusive or slot == tick)
+  if kept then
+    return nil
+  end
+  -- A later tick that waits to replace what is going wins. Texts of ticks sort like their instants.
+  local overtaken = num(job.is.last_begun) > tick_s
+  for _, other in ipairs(open) do
+    if exclusive and other.is.scheduled_for > tick and other.is.when_busy == 'replace' and is_waiting(other)
+      and other.is.stop_asked == '' then
+      overtaken = true
+    end
+  end
+  if overtaken then
+    return 'superseded'
+  elseif not exclusive then
+    return nil
+  end
+  local occupant = slot ~= '' and slot ~= tick and slot or nil
+  local is_first = true
+  for _, other in ipairs(open) do
+    if not occupant and is_in_the_way(other) then
+      occupant = other.is.scheduled_for
+    end
+    if other.is.scheduled_for ~= tick and is_waiting(other) then
+      is_first = false
+    end
+  end
+  if not occupant then
+    -- A run that held the slot and was lost with it may be going.
+    return num(job.is.quiet_ms) > 0 and 'quiet' or nil
+  end
+  local renewed = '0'
+  for _, other in ipairs(open) do
+    if other.is.scheduled_for == occupant and num(other.is.renewed_at) >= tick_ms + num(run.is.delay_ms) then
+      renewed = '1'
+    end
+  end
+  local when_busy = run.is.when_busy
+  if num(run.is.waiting_since) == 0 and (when_busy == 'replace' or (when_busy == 'queue' and is_first)) then
+    set(run, 'waiting_since', int(now))
+  end
+  return 'busy', occupant, renewed
 end
 
 local function is_at(owner, start)

@@ -1,5 +1,5 @@
 -- owner, start, begun, lease_ms, grace_ms, takeover_ms, exclusive, rerun, trigger, spec_hash, number,
--- delay_ms
+-- delay_ms, stop_grace_ms, when_busy
 -- Makes the record of a run again, from its owner's word. Where there is nothing to make, what follows renews it.
 local function is_settled_as_forgotten()
   return run.is.state == 'done' and run.is.range_first == '' and run.is.outcome == 'missed' and run.is.reason == 'store_forgot'
@@ -37,7 +37,7 @@ if is_registered and may_make() then
   local was = run
   run = was or new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
   for _, name in ipairs(RUN_FIELDS) do
-    if name ~= 'format' then
+    if name ~= 'format' and name ~= 'stop_asked' and name ~= 'stop_asked_by' then
       set(run, name, '')
     end
   end
@@ -50,6 +50,8 @@ if is_registered and may_make() then
   set(run, 'grace_ms', ARGV[7])
   set(run, 'takeover_ms', ARGV[8])
   set(run, 'delay_ms', ARGV[14])
+  set(run, 'stop_grace_ms', ARGV[15])
+  set(run, 'when_busy', ARGV[16])
   set(run, 'exclusive', ARGV[9])
   set(run, 'rerun', ARGV[10])
   set(run, 'trigger', ARGV[11])
@@ -58,7 +60,7 @@ if is_registered and may_make() then
   set(run, 'begun_at', begun and int(now) or '0')
   set(run, 'renewed_at', int(now))
   set(run, 'asserted', job.is.forgot_at)
-  for _, name in ipairs({ 'ended_at', 'duration_ms' }) do
+  for _, name in ipairs({ 'waiting_since', 'ended_at', 'duration_ms' }) do
     set(run, name, '0')
   end
   job.touched = true

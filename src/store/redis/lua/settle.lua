@@ -1,4 +1,4 @@
--- owner, previous, decision (missed, skipped, lost, drained), reason, expect (absent, own, unchanged);
+-- owner, previous, decision (missed, skipped, cancelled, replaced, lost, drained), reason, expect (absent, own, unchanged);
 -- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner; for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
@@ -10,17 +10,20 @@ if not job or not (is_registered or judges) then
   return answer('unregistered')
 end
 
+-- Decisions that are an outcome.
+local is_outcome = decision ~= 'lost' and decision ~= 'drained'
+
 -- Whether the run ended by that replica's same decision: then this one was sent again.
 local function is_settled(by)
   return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == decision and run.is.reason == reason
-    and (decision == 'missed' or decision == 'skipped')
+    and is_outcome
 end
 
 -- Whether the decision would say more of a tick than anybody can know; of a range, of its first tick.
 local is_loss = decision == 'missed' and reason == 'store_forgot'
 local function says_too_much(at_ms)
   local unsure = at_ms <= num(job.is.since) and not (run and is_asserted(run))
-  return num(job.is.forgot_at) > 0 and unsure and not is_loss and (decision == 'missed' or decision == 'skipped')
+  return num(job.is.forgot_at) > 0 and unsure and not is_loss and is_outcome
 end
 -- A tick up to which all is known to be decided: somebody had it, and its record was lost.
 local may_record_loss = is_loss and num(job.is.forgot_at) > 0 and tick_ms <= num(job.is.since)
@@ -34,9 +37,10 @@ local function untaken()
   set(record, 'owner', owner)
   set(record, 'exclusive', '0')
   set(record, 'rerun', '0')
+  set(record, 'when_busy', 'skip')
   for _, name in ipairs({
-    'start', 'number', 'lease_ms', 'grace_ms', 'takeover_ms', 'claimed_at', 'begun_at', 'renewed_at', 'duration_ms',
-    'asserted',
+    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
+    'renewed_at', 'duration_ms', 'asserted',
   }) do
     set(record, name, '0')
   end
@@ -105,7 +109,7 @@ end
 
 local state = run.is.state
 local free = state == 'claimed' or state == 'abandoned'
-local fits = ((decision == 'missed' or decision == 'skipped') and free) or (decision == 'lost' and state == 'begun')
+local fits = (is_outcome and free) or (decision == 'lost' and state == 'begun')
   or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
 if (expect ~= 'absent' and expect ~= 'range' and says_too_much(tick_ms)) or not fits then
   return answer('changed')
@@ -117,7 +121,7 @@ end
 job.touched = true
 set(run, 'ended_at', int(now))
 local undecided = run.is.outcome == ''
-if decision == 'missed' or decision == 'skipped' then
+if is_outcome then
   set(run, 'outcome', decision)
   set(run, 'reason', reason)
   if expect == 'unchanged' and decision == 'missed' then
@@ -128,7 +132,7 @@ elseif decision == 'drained' then
 else
   set(run, 'state', 'lost') -- stays open, and its slot drains
   set(run, 'lost_by', owner)
-  if run.is.rerun ~= '1' or num(run.is.start) >= STARTS_MOST then
+  if not may_run_again() then
     set(run, 'outcome', 'lost')
   end
 end
