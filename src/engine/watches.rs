@@ -42,6 +42,8 @@ pub struct Watch {
     pub since: Boot,
     /// It could be taken, but there is no place.
     pub waits_for_place: bool,
+    /// The store does not know whether somebody else had it since: nobody may take it.
+    pub forgotten: bool,
     /// There was a time when it could be taken and there was no place.
     pub found_no_place: bool,
 }
@@ -116,10 +118,12 @@ impl Engine {
             }
             if watch.record.seen() != record.seen() {
                 watch.since = now.boot;
+                watch.forgotten = false;
             }
             watch.record = record;
         } else {
-            let watch = Watch { record, since: now.boot, waits_for_place: false, found_no_place: false };
+            let watch =
+                Watch { record, since: now.boot, waits_for_place: false, forgotten: false, found_no_place: false };
             self.watches.insert(run.clone(), watch);
         }
         self.set_watch_alarm(now, &run);
@@ -161,7 +165,11 @@ impl Engine {
             RunState::Lost if !watch.record.may_run_again() => {
                 return Some(settle(Decision::Drained, &watch.record));
             }
+            RunState::Lost if watch.forgotten => return Some(settle(Decision::Drained, &watch.record)),
             RunState::Done => return Some(read),
+            _ if watch.forgotten => {
+                return Some(settle(Decision::Missed(MissedReason::StoreForgot), &watch.record));
+            }
             RunState::Claimed | RunState::Abandoned | RunState::Lost => {}
         }
         let Some(job) = job else {
@@ -222,13 +230,33 @@ impl Engine {
                 }
             }
             (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
-                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start: 1 };
+                let start = self.watches.get(run).map_or(1, |watch| watch.record.start.max(1));
+                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start };
                 let late_ms = self.late_ms(now, run);
                 self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+            }
+            (Verdict::Forgot, _) => self.note_forgotten(run),
+            // Of a job that nobody registers any more: then nobody knows.
+            (Verdict::Unregistered, Step::Settle { .. }) if !self.jobs.contains_key(&run.job) => {
+                self.note_forgotten(run);
+            }
+            (Verdict::Changed, _)
+                if answer
+                    .job
+                    .as_ref()
+                    .is_some_and(|job| job.forgot_at > 0 && run.scheduled_for.millis() <= job.since) =>
+            {
+                self.note_forgotten(run);
             }
             _ => {}
         }
         match answer.run {
+            None if answer.verdict != Verdict::Unregistered => {
+                if let Some(watch) = self.watches.remove(run) {
+                    self.forgotten_by_store(now, run, (&watch.record, &answer));
+                }
+                self.unwatch(run);
+            }
             // Ours: the reply to our takeover was lost.
             Some(record) if record.owner == self.me && record.state == RunState::Claimed => {
                 self.own_taken_over(now, run, &Answer { run: Some(record), ..answer });
@@ -266,6 +294,13 @@ impl Engine {
         if over {
             let reason = if saturated { MissedReason::Saturated } else { MissedReason::NoReplica };
             self.settle_own(run, Decision::Missed(reason));
+        }
+    }
+
+    /// Nobody may take it, nor say more of it than that nobody knows.
+    fn note_forgotten(&mut self, run: &RunKey) {
+        if let Some(watch) = self.watches.get_mut(run) {
+            watch.forgotten = true;
         }
     }
 

@@ -17,8 +17,10 @@
 //! `begin` is the fence: it demands owner and start, so a claim that was taken over can never start. `lost` keeps the
 //! run open and its slot draining until its owner says that it ended, or nobody can be running it any more.
 
+mod guard;
 mod slot;
 
+use super::Identity;
 use crate::job::Answer;
 use crate::job::Claim;
 use crate::job::Decision;
@@ -55,6 +57,8 @@ pub struct Picture {
     pub oldest: Vec<Tick>,
     /// Where the step settles a range: the earliest tick in it that has a record.
     pub lowest: Option<Tick>,
+    /// The store itself.
+    pub store: Identity,
 }
 
 /// What a driver has to save after a step, beside the picture's `job` and `run`.
@@ -66,7 +70,9 @@ pub struct Changes {
     pub run: bool,
     /// Final records to drop: their ticks are at or below the new floor.
     pub dropped: Vec<Tick>,
-    /// What to add to the history.
+    /// The history's entry of the run's tick is to be taken out: it said that nobody knows, and now somebody does.
+    pub withdrawn: bool,
+    /// What to add to the history, after that.
     pub history: Option<History>,
 }
 
@@ -89,12 +95,13 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
     let mut changes = Changes::default();
     let verdict = match step {
         Step::Register(registration) => register(picture, registration, now, &mut changes),
-        _ if picture.job.is_none() => Verdict::Unregistered,
+        _ if !guard::is_registered(picture, step) => Verdict::Unregistered,
         Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, Some(request)), now, &mut changes),
         Step::Wait { owner, start, .. } => begin(picture, (owner, *start, None), now, &mut changes),
         Step::AskStop { by, reason, .. } => slot::ask_stop(picture, (by, *reason), &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
+        Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
         Step::Complete { owner, start, ending, .. } => complete(picture, (owner, *start), (ending, now), &mut changes),
         Step::Abandon { owner, start, .. } => abandon(picture, (owner, *start), &mut changes),
         Step::Settle { .. } => settle(picture, step, now, &mut changes),
@@ -116,6 +123,7 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
 fn register(picture: &mut Picture, registration: &Registration, now: i64, changes: &mut Changes) -> Verdict {
     changes.job = true;
     let fresh = picture.job.is_none();
+    let doubt = guard::doubt(picture, registration);
     // A new record may stand where a flushed or evicted one stood: what it may have forgotten is refused, not run.
     let since = now + registration.skew_tolerance_ms + EARLY_TOLERANCE_MS;
     let job = picture.job.get_or_insert_with(|| JobRecord {
@@ -127,7 +135,8 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         registered_at: 0,
         since,
         floor: 0,
-        decided_through: since.div_euclid(1000),
+        // A replica that knew the job knows what the store has to settle.
+        decided_through: registration.knew.map_or(i64::MAX, |knew| knew.decided_through).min(since.div_euclid(1000)),
         last_begun: 0,
         range: None,
         slot: None,
@@ -137,6 +146,10 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         failures: 0,
         keep_ms: 0,
         history: [0; 3],
+        identity: picture.store.server.clone(),
+        evicted: picture.store.evicted,
+        forgot_at: 0,
+        quiet_ms: 0,
     });
     let rescheduled = job.schedule != registration.schedule || job.zone != registration.zone;
     if rescheduled {
@@ -149,6 +162,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
     job.registered_at = now;
     job.keep_ms = registration.keep_ms;
     job.history = registration.history;
+    guard::note(picture, registration, (doubt, now));
     Verdict::Registered { fresh, rescheduled }
 }
 
@@ -160,7 +174,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         if early_ms > 0 {
             return Verdict::TooEarly { by_ms: early_ms };
         }
-        if tick.millis() <= job.since {
+        if guard::is_forgotten(job, tick) {
             return Verdict::Forgot;
         }
         if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
@@ -169,6 +183,9 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         }
         if tick.seconds() <= job.floor.max(job.decided_through) {
             return Verdict::TooOld;
+        }
+        if tick.seconds() == job.last_begun {
+            return Verdict::Forgot; // it has begun, and its record was evicted
         }
         if job.paused.is_some() {
             return Verdict::Paused;
@@ -191,7 +208,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     if !claim.take || !may_take(run, claim.takeover.as_ref()) {
         return Verdict::Held;
     }
-    if tick.millis() <= job.since {
+    if guard::is_forgotten(job, tick) && !guard::is_asserted(job, run) {
         return Verdict::Forgot;
     }
     run.state = RunState::Claimed;
@@ -261,7 +278,7 @@ fn begin(
     if !ours || run.start != start {
         return Verdict::Fenced;
     }
-    if run.scheduled_for.millis() <= job.since {
+    if guard::is_forgotten(job, run.scheduled_for) && !guard::is_asserted(job, run) {
         return Verdict::Forgot;
     }
     // Asking is a sign of life: a claim that waits for the slot is not taken over.
@@ -379,7 +396,8 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            if picture.run.is_some() || tick.seconds() <= job.decided_through {
+            let known = tick.seconds() <= job.decided_through && !guard::may_record_loss(job, tick, *decision);
+            if picture.run.is_some() || known {
                 let before = job.decided_through;
                 if picture.run.is_some() {
                     advance(job, *previous, tick);
@@ -393,6 +411,9 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             if matches!(decision, Decision::Lost | Decision::Drained | Decision::Stopped(_)) {
                 return Verdict::Changed; // nothing is there that could be lost, or was to be stopped
             }
+            if guard::says_too_much(job, (tick, None), *decision) {
+                return Verdict::Changed;
+            }
             picture.run = Some(RunRecord::claimed(tick, owner));
             advance(job, *previous, tick);
         }
@@ -402,7 +423,8 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
                 return Verdict::Settled; // sent again
             }
             let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
-            if !follows || !matches!(decision, Decision::Missed(_) | Decision::Skipped(_)) {
+            let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
+            if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
             }
             if let Some(at) = picture.lowest {
@@ -425,7 +447,7 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
             }
         }
         Expect::Unchanged(seen) => {
-            if *decision == Decision::Lost && picture.run.as_ref().is_some_and(|run| is_lost_by(run, owner, seen)) {
+            if picture.run.as_ref().is_some_and(|run| is_judged_by(run, owner, (seen, *decision))) {
                 return Verdict::Settled; // sent again
             }
             if picture.run.as_ref().map(RunRecord::seen).as_ref() != Some(seen) {
@@ -434,10 +456,16 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
         }
     }
     let Some(run) = &mut picture.run else { return Verdict::Changed };
+    let is_new = matches!(expect, Expect::Absent { .. } | Expect::AbsentRange { .. });
+    if !is_new && guard::says_too_much(job, (run.scheduled_for, Some(run)), *decision) {
+        return Verdict::Changed;
+    }
     if !decide(job, run, (*decision, now), changes) {
         return Verdict::Changed;
     }
-    if *decision == Decision::Lost {
+    if *decision == Decision::Lost
+        || (matches!(decision, Decision::Missed(_)) && matches!(expect, Expect::Unchanged(_)))
+    {
         run.lost_by = owner.to_string();
     }
     if let (Some(first), Some(outcome)) = (run.range_first, run.outcome) {
@@ -448,12 +476,14 @@ fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -
     Verdict::Settled
 }
 
-/// Whether that watcher recorded what it had seen, a begun run, as lost.
-fn is_lost_by(run: &RunRecord, watcher: &ReplicaId, seen: &Seen) -> bool {
-    seen.state == RunState::Begun
-        && run.state == RunState::Lost
-        && run.lost_by == watcher.as_str()
-        && run.seen() == Seen { state: run.state, ..seen.clone() }
+/// Whether that watcher recorded what it had seen as lost, if it was begun, or else as missed.
+fn is_judged_by(run: &RunRecord, watcher: &ReplicaId, (seen, decision): (&Seen, Decision)) -> bool {
+    let fits = match decision {
+        Decision::Lost => seen.state == RunState::Begun && run.state == RunState::Lost,
+        Decision::Missed(_) => is_settled(run, &seen.owner, decision),
+        Decision::Skipped(_) | Decision::Stopped(_) | Decision::Drained => false,
+    };
+    fits && run.lost_by == watcher.as_str() && run.seen() == Seen { state: run.state, ..seen.clone() }
 }
 
 /// Whether the run ended by that replica's same decision.
@@ -548,7 +578,12 @@ fn list_open(picture: &mut Picture) {
         picture.open.push(run.clone());
         picture.open.sort_by_key(|run| run.scheduled_for);
     }
-    job.open = picture.open.iter().map(|run| run.scheduled_for).collect();
+    // One that is listed and has no record stays on the list, to be found missing.
+    job.open.retain(|tick| *tick != run.scheduled_for);
+    if run.is_open() {
+        job.open.push(run.scheduled_for);
+        job.open.sort_unstable();
+    }
 }
 
 /// Drops the oldest final records, and raises the floor over them in the same step: a claim that comes later still
