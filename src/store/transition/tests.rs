@@ -1,4 +1,6 @@
 use super::*;
+use crate::job::Decision;
+use crate::job::Expect;
 use crate::job::JobName;
 use crate::job::RunKey;
 use crate::job::SkipReason;
