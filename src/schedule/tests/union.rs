@@ -72,7 +72,7 @@ fn the_record_tells_apart_what_has_other_ticks() {
 fn a_long_list_of_times_that_one_part_runs_anyway_hides_none_of_the_others() {
     let (from, until) = (at("2026-10-01T00:00:00Z"), at("2026-11-01T00:00:00Z"));
     let both = all(&["* 0-59 2 * * *", "* */30,1 2 * * *"]);
-    let shift = both.zone().shifts(from, until)[0].clone();
+    let shift = both.zone().shifts(from, until)[0];
     let effects = both.effects(&shift);
     let fixed = effects.iter().find(|effect| effect.is_of_fixed_times).unwrap();
     assert!(fixed.text.starts_with("02:02, 02:02:01 and more than 98 others come twice"), "{}", fixed.text);
