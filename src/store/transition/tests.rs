@@ -245,7 +245,7 @@ fn without_the_floor_and_decided_through_a_dropped_run_runs_again() {
     assert_eq!(job.floor, run().scheduled_for.seconds());
     (job.floor, job.decided_through) = (0, 0);
     let mut picture = Picture { job: Some(job), ..Picture::default() };
-    let mut verdict = || apply(&mut picture.clone(), &Step::Claim(claim_of("web-2")), later).0.verdict;
+    let verdict = || apply(&mut picture.clone(), &Step::Claim(claim_of("web-2")), later).0.verdict;
     assert_eq!(verdict(), Verdict::Forgot, "the latest one that began is known without its record");
     picture.job.as_mut().expect("it is there").last_begun = 0;
     assert_eq!(apply(&mut picture, &Step::Claim(claim_of("web-2")), later).0.verdict, Verdict::Won);
