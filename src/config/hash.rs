@@ -46,8 +46,10 @@ impl Canonical {
     fn put(&mut self, name: &str, value: impl Display) {
         self.value.clear();
         let shown = write!(self.value, "{value}");
-        let put = write!(self.text, "{name}={}:{};", self.value.len(), self.value);
-        shown.and(put).expect("a String takes all that is written to it");
+        self.text.extend([name, "="]);
+        let length = write!(self.text, "{}", self.value.len());
+        shown.and(length).expect("a String takes all that is written to it");
+        self.text.extend([":", &self.value, ";"]);
     }
 }
 

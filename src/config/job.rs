@@ -187,10 +187,11 @@ fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, meaning: (&Zone, 
         reader.find("E203", span, message, "say when: `schedule: [\"0 9 * * *\", \"30 17 * * FRI\"]`");
         return None;
     }
-    let mut read = Vec::with_capacity(nodes.len());
+    let mut read: Vec<Option<Schedule>> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
         let schedule = read_expression(reader, &Item { name: format!("schedule[{index}]"), node }, meaning);
-        if schedule.is_some() && read.contains(&schedule) {
+        let canonical = schedule.as_ref().map(Schedule::canonical);
+        if canonical.is_some() && read.iter().any(|other| other.as_ref().map(Schedule::canonical) == canonical) {
             let message = format!("`schedule[{index}]` says again what stands before it in the list");
             reader.find("E302", node.span, message, "remove it");
             return None;
@@ -224,7 +225,7 @@ fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zon
 /// Two ticks of a job must not change places.
 fn check_jitter(reader: &mut Reader<'_>, schedule: &Schedule, (own, all): (&Shared, &Shared)) {
     let Field::Written(jitter, span) = own.jitter.or(&all.jitter) else { return };
-    let Some(shortest) = gaps(schedule).min().filter(|shortest| jitter >= *shortest) else { return };
+    let Some(shortest) = shortest_gap(schedule, jitter).filter(|shortest| jitter >= *shortest) else { return };
     let (jitter, shortest) = (units::duration_text(jitter), units::duration_text(shortest));
     let message = format!("`jitter` is {jitter}, and ticks are as close as {shortest}: runs could change places");
     reader.find("E403", span, message, &format!("write a jitter below {shortest}, or let the job run less often"));
@@ -252,6 +253,12 @@ fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all:
 
 /// What is allowed and probably not meant.
 fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, all: &Shared) {
+    if let Some(span) = own.dst_gap.span().or(own.dst_fold.span()).filter(|_| schedule.follows_elapsed_time()) {
+        let text = schedule.text();
+        let message =
+            format!("`dst` has no effect on `{text}`: a job whose minute or hour begins with `*` follows elapsed time");
+        reader.find("W510", span, message, "remove it, or write the minutes and hours as numbers, lists or ranges");
+    }
     if let Some(either) = schedule.parts().find(Schedule::either_day_field_matches) {
         let text = either.text();
         let message =
@@ -260,18 +267,20 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
         let hint = format!("unless that is meant, write {}", either.unwrap_or("`*` for one of the two".to_owned()));
         reader.find("W502", span, message, &hint);
     }
-    if gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
+    let is_dense = schedule.distance_at_least() == Duration::from_secs(1);
+    if is_dense && gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
         let message = "the job fires every second, and every replica asks the store each time".to_owned();
         let hint = "write a longer period, such as `*/10 * * * * *`, or a command that loops by itself";
         reader.find("W503", span, message, hint);
     }
     let waits = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid).waits_for_ends();
     let Field::Written(Some(timeout), span) = own.timeout else { return };
-    let shortest = gaps(schedule).min().filter(|period| waits && *period < timeout);
+    let shortest = shortest_gap(schedule, timeout).filter(|period| waits && *period < timeout);
     if let Some(period) = shortest {
         let (timeout, period) = (units::duration_text(timeout), units::duration_text(period));
-        let message =
-            format!("`timeout` is {timeout}, and ticks are as close as {period}: those in a long run are skipped");
+        let message = format!(
+            "`timeout` is {timeout}, and ticks are as close as {period}: those in a long run are skipped or wait"
+        );
         reader.find(
             "W508",
             span,
@@ -295,6 +304,11 @@ fn one_day_field(text: &str) -> Option<[String; 2]> {
 
 /// How many distances between ticks are looked at: more than a minute has seconds, and two months have days.
 const GAPS: usize = 63;
+
+/// The shortest of these distances, if there can be one of at most `most`: tables have many jobs, and the walk is long.
+fn shortest_gap(schedule: &Schedule, most: Duration) -> Option<Duration> {
+    if schedule.distance_at_least() > most { None } else { gaps(schedule).min() }
+}
 
 /// The distances between the first ticks of a fixed year: the same on each replica and in each report.
 fn gaps(schedule: &Schedule) -> impl Iterator<Item = Duration> {

@@ -19,12 +19,15 @@ use serde_yaml::granit_parser::Tag;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::collections::hash_map::Entry as MapEntry;
 use std::rc::Rc;
 
 /// How deep lists and maps may be nested; a table needs 4 levels.
 const DEPTH_MOST: usize = 64;
 /// How many values all aliases of a file may stand for together.
 const ALIASED_MOST: usize = 200_000;
+/// Maps of more keys than that get an index of them.
+const KEYS_COMPARED: usize = 24;
 /// How many unquoted values are found in one pass over a file; each costs a parse.
 const REPAIRS_MOST: usize = 20;
 
@@ -313,11 +316,11 @@ impl<'s> Builder<'s> {
 
     /// The entries of a map: of equal keys the first, its own before merged ones.
     fn distinct(&mut self, map: OpenMap) -> Vec<Entry> {
-        let mut seen: HashMap<Rc<str>, Span> = HashMap::new();
-        let mut entries = Vec::with_capacity(map.own.len());
+        let mut entries: Vec<Entry> = Vec::with_capacity(map.own.len());
+        // Most maps are a job with a few keys, and comparing those is cheaper than any index of them.
+        let mut seen = (map.own.len() + map.merged.len() > KEYS_COMPARED).then(HashMap::new);
         for entry in map.own {
-            let Some(first) = seen.get(&entry.key).copied() else {
-                seen.insert(entry.key.clone(), entry.key_span);
+            let Some(first) = known_at(&mut seen, &entries, &entry) else {
                 entries.push(entry);
                 continue;
             };
@@ -331,8 +334,7 @@ impl<'s> Builder<'s> {
             });
         }
         for entry in map.merged {
-            if !seen.contains_key(&entry.key) {
-                seen.insert(entry.key.clone(), entry.key_span);
+            if known_at(&mut seen, &entries, &entry).is_none() {
                 entries.push(entry);
             }
         }
@@ -388,5 +390,19 @@ impl<'s> Builder<'s> {
     fn find(&mut self, code: &'static str, span: Span, message: String, hint: &str) {
         let hint = Some(hint.to_owned());
         self.findings.add(code, || Problem { hint, ..Problem::at(code, self.source, span, message) });
+    }
+}
+
+/// Where the key of `entry` was written before; notes it if there is an index.
+fn known_at(seen: &mut Option<HashMap<Rc<str>, Span>>, entries: &[Entry], entry: &Entry) -> Option<Span> {
+    let Some(seen) = seen else {
+        return entries.iter().find(|known| known.key == entry.key).map(|known| known.key_span);
+    };
+    match seen.entry(Rc::clone(&entry.key)) {
+        MapEntry::Occupied(known) => Some(*known.get()),
+        MapEntry::Vacant(place) => {
+            place.insert(entry.key_span);
+            None
+        }
     }
 }

@@ -15,6 +15,7 @@
 use super::Engine;
 use super::Exit;
 use super::Notice;
+use super::RunFacts;
 use super::StopCause;
 use super::Topic;
 use super::runs::Phase;
@@ -53,6 +54,20 @@ pub struct Occupant {
     holder: Option<ReplicaId>,
     /// Store clock; 0: unknown.
     begun_at: i64,
+}
+
+impl Occupant {
+    /// The first run that is in the way of a tick, by the answer to its claim.
+    pub(super) fn of(run: &RunKey, answer: &Answer) -> Option<Self> {
+        let slot = answer.job.as_ref()?.slot;
+        let found = answer.open.iter().find(|other| other.is_in_the_way_of(run.scheduled_for, slot))?;
+        Some(Self {
+            tick: found.scheduled_for,
+            number: found.number,
+            holder: Some(found.owner.clone()),
+            begun_at: found.begun_at,
+        })
+    }
 }
 
 /// How long after a stop was asked for the successor may begin at the latest: L + the grace of the stop + M. In L the
@@ -192,16 +207,19 @@ impl Engine {
     /// The tick is not run, for what is in its way.
     pub(super) fn overlap(&mut self, now: Now, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
-        let facts = ours.facts(run);
+        let (facts, occupant) = (ours.facts(run), ours.occupant.clone());
+        self.say_overlap(now, facts, occupant.as_ref());
+        self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
+    }
+
+    pub(super) fn say_overlap(&mut self, now: Now, facts: RunFacts, occupant: Option<&Occupant>) {
         let age_of = |other: &Occupant| {
             let ms = now.wall.timestamp_millis() - other.begun_at;
             (other.begun_at > 0).then(|| Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
         };
-        let occupant = ours.occupant.as_ref();
         let (holder, age) = (occupant.and_then(|other| other.holder.clone()), occupant.and_then(age_of));
         let (reason, holder_run) = (SkipReason::Overlap, occupant.map(|other| other.tick));
         self.notice(Notice::RunSkipped { facts, reason, holder, holder_run, age });
-        self.settle_own(run, Decision::Skipped(SkipReason::Overlap));
     }
 
     /// Asks for the stop of everything that is in a run's way.

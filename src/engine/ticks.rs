@@ -9,6 +9,7 @@ use super::guard::takeover_after;
 use super::order::order;
 use super::owed::Owed;
 use super::runs::Run;
+use super::slots::Occupant;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -369,6 +370,7 @@ impl Engine {
     }
 
     fn somebody_has_it(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let overlapped = Occupant::of(run, &answer);
         let Some(record) = answer.run else { return };
         if record.state == RunState::Abandoned {
             // Given back: whoever looks next may have it.
@@ -384,7 +386,10 @@ impl Engine {
             Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
             _ => SkipReason::ClaimedByOther,
         };
-        self.skipped(facts, reason, holder, None);
+        match overlapped.filter(|_| reason == SkipReason::Overlap) {
+            Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
+            None => self.skipped(facts, reason, holder, None),
+        }
         if record.when_busy == WhenBusy::Replace && record.state == RunState::Claimed {
             self.expect_stop(now, run);
         }

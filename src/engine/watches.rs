@@ -21,6 +21,7 @@ use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
+use crate::job::Seen;
 use crate::job::Step;
 use crate::job::Trigger;
 use crate::job::Verdict;
@@ -91,13 +92,30 @@ impl Watch {
     }
 }
 
+/// Whether a record was read before the one that is known: answers overtake one another, and one that waited while this
+/// replica was suspended must not make a lost run begun again. It would be called lost twice.
+fn is_older(record: &RunRecord, known: &RunRecord) -> bool {
+    let same = record.owner == known.owner && record.start == known.start;
+    let lost_since = known.state == RunState::Lost && record.state == RunState::Begun;
+    same && (record.number < known.number || (record.number == known.number && lost_since))
+}
+
 impl Engine {
     /// Watches a run that somebody else has, until it is over.
     pub(super) fn watch(&mut self, now: Now, run: RunKey, record: RunRecord) {
         if !record.is_open() || self.runs.contains_key(&run) || self.ticks.contains_key(&run) || self.drain.is_some() {
             return;
         }
+        if self.watches.get(&run).is_some_and(|watch| is_older(&record, &watch.record)) {
+            return;
+        }
         if let Some(watch) = self.watches.get_mut(&run) {
+            // An answer that was long under way: it would have the run called lost a second time.
+            let was_called_lost = record.state == RunState::Begun
+                && watch.record.seen() == (Seen { state: RunState::Lost, ..record.seen() });
+            if was_called_lost {
+                return self.set_watch_alarm(now, &run);
+            }
             if watch.record.seen() != record.seen() {
                 watch.since = now.boot;
                 watch.forgotten = false;

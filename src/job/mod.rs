@@ -8,6 +8,7 @@ mod name;
 mod outcome;
 mod presence;
 mod record;
+mod slot;
 mod spec;
 mod step;
 mod table;

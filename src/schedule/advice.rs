@@ -87,6 +87,9 @@ pub(super) fn zone(words: &[Piece]) -> Option<ScheduleError> {
 }
 
 fn zone_meant(text: &str) -> Option<String> {
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return None; // as most fields: there are many names to compare with
+    }
     if let Some(name) = zone_data::names().find(|name| name.eq_ignore_ascii_case(text)) {
         return Some(name.to_owned());
     }

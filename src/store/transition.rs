@@ -488,13 +488,20 @@ fn is_judged_by(run: &RunRecord, watcher: &ReplicaId, (seen, decision): (&Seen, 
 
 /// Whether the run ended by that replica's same decision.
 fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
-    let written = match decision {
-        Decision::Missed(reason) => (Some(Outcome::Missed), reason.as_str()),
-        Decision::Skipped(reason) => (Some(Outcome::Skipped), reason.as_str()),
-        Decision::Stopped(reason) => (Some(reason.outcome()), ""),
-        Decision::Lost | Decision::Drained => return false,
-    };
-    run.state == RunState::Done && run.owner == *owner && (run.outcome, run.reason.as_str()) == written
+    let Some(written) = outcome_of(run, decision) else { return false };
+    run.state == RunState::Done && run.owner == *owner && run.outcome == Some(written.0) && run.reason == written.1
+}
+
+/// What a decision makes of a run that its owner does not begin. One that may be started again and has begun before may
+/// have run then, and was lost or given back: that it did not run can no longer be said.
+fn outcome_of(run: &RunRecord, decision: Decision) -> Option<(Outcome, &'static str)> {
+    let may_have_run = run.rerun && run.start > 0;
+    Some(match decision {
+        Decision::Missed(reason) => (if may_have_run { Outcome::Lost } else { Outcome::Missed }, reason.as_str()),
+        Decision::Skipped(reason) => (if may_have_run { Outcome::Lost } else { Outcome::Skipped }, reason.as_str()),
+        Decision::Stopped(reason) => (reason.outcome(), ""),
+        Decision::Lost | Decision::Drained => return None,
+    })
 }
 
 /// Writes a decision; false where it does not fit the state.
@@ -512,15 +519,6 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
     run.ended_at = now;
     let undecided = run.outcome.is_none();
     match decision {
-        Decision::Missed(reason) => {
-            run.outcome = Some(Outcome::Missed);
-            run.reason = reason.as_str().into();
-        }
-        Decision::Skipped(reason) => {
-            run.outcome = Some(Outcome::Skipped);
-            run.reason = reason.as_str().into();
-        }
-        Decision::Stopped(reason) => run.outcome = Some(reason.outcome()),
         Decision::Lost => {
             run.state = RunState::Lost; // stays open, and its slot drains
             if !run.may_run_again() {
@@ -528,6 +526,12 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
             }
         }
         Decision::Drained => run.outcome = Some(Outcome::Lost),
+        Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_) => {
+            if let Some((outcome, reason)) = outcome_of(run, decision) {
+                run.outcome = Some(outcome);
+                run.reason = reason.into();
+            }
+        }
     }
     if undecided && let Some(outcome) = run.outcome {
         count(job, run.scheduled_for, outcome);

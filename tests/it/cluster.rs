@@ -5,6 +5,7 @@ mod crash;
 mod outage;
 mod race;
 mod skew;
+mod slots;
 mod tables;
 
 use crate::processes;

@@ -119,6 +119,7 @@ conformance! {
         only_the_owner_at_its_start_renews
         a_renewal_tells_what_became_of_the_run
         an_end_is_recorded_with_all_that_is_known
+        a_rerun_that_is_left_alone_was_lost
         a_resent_end_is_recorded_once
         nothing_that_did_not_begin_can_end
         only_the_owner_at_its_start_ends_a_run

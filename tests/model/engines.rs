@@ -367,7 +367,6 @@ impl World {
             Effect::Meet { .. } | Effect::Survey => {}
             Effect::Terminate { run } => self.stop(replica, &run, false),
             Effect::Kill { run } => self.stop(replica, &run, true),
-            // Presence is not part of this model: whoever is met says nothing.
             Effect::Notice(notice) => self.say(|| format!("r{replica}: {notice:?}")),
             Effect::Drained { .. } => {}
         }

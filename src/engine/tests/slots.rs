@@ -253,6 +253,18 @@ fn run_of_b() -> RunKey {
 }
 
 #[test]
+fn a_tick_that_another_replica_has_settled_as_an_overlap_is_said_to_be_one_of_the_same_run() {
+    let mut bench = Bench::claiming(job("a"));
+    let (state, outcome, reason) = (RunState::Done, Some(Outcome::Skipped), "overlap".to_owned());
+    let settled = RunRecord { state, outcome, reason, ..record(&run(), (RunState::Done, 0, 2)) };
+    let mut answer = held(settled);
+    let third = ReplicaId::new("third", "1");
+    answer.open = vec![RunRecord { owner: third.clone(), ..occupant(9) }];
+    answer.job.as_mut().unwrap().slot = Some(run_at(BEFORE).scheduled_for);
+    assert_eq!(notices(&bench.reply(vec![answer])), [overlap_with(&third)], "and not of the one who decided it");
+}
+
+#[test]
 fn a_run_that_waits_holds_no_place() {
     let mut bench = Bench::ready(&[patient(), later()], 1);
     let mut store = |step: &Step| match step {

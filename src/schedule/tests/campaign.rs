@@ -213,6 +213,12 @@ fn compare(case: &Case, zones: &mut Zones) -> Result<Option<usize>, String> {
     {
         return Err("`between` two ticks".to_owned());
     }
+    let (_, shifts) = zones.get(name);
+    let at_least = i64::try_from(schedule.distance_at_least().as_secs()).unwrap();
+    let is_calm = |from: i64, until: i64| !shifts.iter().any(|shift| (from - DAY..=until + DAY).contains(shift));
+    if let Some(pair) = wanted.windows(2).find(|pair| pair[1] - pair[0] < at_least && is_calm(pair[0], pair[1])) {
+        return Err(format!("{} and {} are closer than {at_least} s", at(pair[0]), at(pair[1])));
+    }
     let canonical = schedule.canonical();
     let again = Schedule::parse(&canonical, &zone, "another job").map_err(|error| format!("{canonical}: {error:?}"))?;
     if again.0.parts[0].plan != schedule.0.parts[0].plan || again.canonical() != canonical {

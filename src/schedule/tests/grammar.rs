@@ -164,3 +164,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn how_close_ticks_can_be_is_told_without_a_walk() {
+    for (text, seconds) in [
+        ("* * * * *", 60),
+        ("*/15 * * * *", 900),
+        ("0,50 9 * * *", 600),               // around the hour
+        ("5 0-23/5 * * *", 3 * 3600 + 3600), // 20:05 and 0:05 of the next day
+        ("30 2 * * MON", 86_400),
+        ("0,59 * * * * *", 1),
+        ("*/20 30 2 * * *", 20),
+        ("@every 90m", 5400),
+    ] {
+        assert_eq!(schedule(text, "UTC").distance_at_least().as_secs(), seconds, "{text}");
+    }
+    let several = schedule("0 2 * * *", "UTC").or(&schedule("0 3 * * *", "UTC"));
+    assert_eq!(several.distance_at_least().as_secs(), 1, "of several only that they are not one");
+}

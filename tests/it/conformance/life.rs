@@ -2,11 +2,13 @@
 
 use crate::support::scene::Scene;
 use crate::support::scene::ending;
+use crate::support::scene::replica;
 use onecron::job::Decision;
 use onecron::job::Ending;
 use onecron::job::Expect;
 use onecron::job::Outcome;
 use onecron::job::RunState;
+use onecron::job::SkipReason;
 use onecron::job::Verdict;
 
 pub async fn a_renewal_raises_the_number(scene: Scene) {
@@ -152,6 +154,24 @@ pub async fn an_end_after_a_takeover_is_fenced(scene: Scene) {
     assert_eq!(scene.look(1).await, before);
     scene.begin(1, "web-2", 1).await;
     assert_eq!(scene.complete(1, "web-2", 2).await, Verdict::Recorded);
+}
+
+/// It ran, was lost, and its next start was given back: that a later tick has begun does not mean that it did not run.
+pub async fn a_rerun_that_is_left_alone_was_lost(scene: Scene) {
+    scene.start_rerunnable(1, "web-1").await;
+    scene.lose(1).await;
+    let seen = scene.seen(1).await;
+    scene.take_over(1, "web-2", seen).await;
+    scene.begin(1, "web-2", 1).await;
+    scene.abandon(1, "web-2", 2).await;
+    scene.start(2, "web-1").await;
+    scene.claim(1, "web-2").await;
+    assert_eq!(scene.begin(1, "web-2", 2).await, Verdict::Superseded);
+    let (own, decision) = (Expect::Own(replica("web-2")), Decision::Skipped(SkipReason::Superseded));
+    assert_eq!(scene.settle(1, own.clone(), decision).await, Verdict::Settled);
+    assert_eq!(scene.settle(1, own, decision).await, Verdict::Settled, "sent again");
+    let run = scene.record(1).await;
+    assert_eq!((run.outcome, run.reason.as_str()), (Some(Outcome::Lost), "superseded"));
 }
 
 pub async fn a_run_is_given_back_by_its_owner_only(scene: Scene) {

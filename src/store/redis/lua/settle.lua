@@ -1,5 +1,6 @@
 -- owner, previous, decision (missed, skipped, cancelled, replaced, lost, drained), reason, expect (absent, own, unchanged);
--- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner; for unchanged: owner, start, state, number
+-- then for absent: after_ms; for range: after_ms, first (text), first (seconds), count; for own: owner
+-- for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
 -- Of a job that is in no table any more, which nobody will register again, the runs must end: what a watcher saw
@@ -13,9 +14,18 @@ end
 -- Decisions that are an outcome.
 local is_outcome = decision ~= 'lost' and decision ~= 'drained'
 
+-- Whether a process of a claimed run may have run: then that it did not can no longer be said.
+local function may_have_run()
+  return run.is.rerun == '1' and num(run.is.start) > 0
+end
+
+local function outcome_of()
+  return (decision == 'missed' or decision == 'skipped') and may_have_run() and 'lost' or decision
+end
+
 -- Whether the run ended by that replica's same decision: then this one was sent again.
 local function is_settled(by)
-  return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == decision and run.is.reason == reason
+  return run and run.is.state == 'done' and run.is.owner == by and run.is.outcome == outcome_of() and run.is.reason == reason
     and is_outcome
 end
 
@@ -122,7 +132,7 @@ job.touched = true
 set(run, 'ended_at', int(now))
 local undecided = run.is.outcome == ''
 if is_outcome then
-  set(run, 'outcome', decision)
+  set(run, 'outcome', outcome_of())
   set(run, 'reason', reason)
   if expect == 'unchanged' and decision == 'missed' then
     set(run, 'lost_by', owner)
