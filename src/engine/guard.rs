@@ -68,6 +68,11 @@ pub struct Forgot {
 }
 
 impl Memory {
+    /// A newer revision of the job's record was heard of.
+    pub fn heard(&mut self, now: Now) {
+        self.heard_at = Some(now.boot);
+    }
+
     /// Whether the store has forgotten something since the job was new.
     pub const fn has_gaps(&self) -> bool {
         self.forgot_at > 0
@@ -125,9 +130,6 @@ impl Engine {
             record.revision < job.revision && !registers && job.memory.heard_at.is_some_and(|heard| sent > heard);
         if went_back {
             job.revision = 0;
-        }
-        if record.revision > job.revision {
-            job.memory.heard_at = Some(now.boot);
         }
         let decided = job.memory.decided_through.unwrap_or(i64::MIN);
         job.memory.decided_through = Some(decided.max(record.decided_through));

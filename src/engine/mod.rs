@@ -375,6 +375,9 @@ impl Engine {
     fn learn(&mut self, now: Now, name: &JobName, record: &JobRecord) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if record.revision >= job.revision {
+            if record.revision > job.revision {
+                job.memory.heard(now);
+            }
             job.revision = record.revision;
             job.last_success = record.last_success;
             job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
