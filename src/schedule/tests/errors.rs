@@ -56,6 +56,7 @@ const REFUSED: &[Row] = &[
     ("0 0 31 2 *", "0 0 31 2 *", "never fires", "last day of a month write `0 0 L 2 *`"),
     ("0 0 0 30 2 *", "0 0 0 30 2 *", "never fires", ""),
     ("0 0 31W 4,6,9,11 *", "0 0 31W 4,6,9,11 *", "never fires", "last workday of a month write `0 0 LW 4,6,9,11 *`"),
+    ("0 0 31W 9,12 */7", "0 0 31W 9,12 */7", "never fires", "last workday of a month write `0 0 LW 9,12 *`"),
     ("L * * * *", "L", "stands in the minute field", "two day fields"),
     ("0 0 5L * *", "5L", "day-of-month `5L`", "day-of-week field"),
     ("0 0 L-31 * *", "L-31", "before the last", "write `L-1` up to `L-30`"),
