@@ -31,8 +31,8 @@ end
 
 -- Whether the decision would say more of a tick than anybody can know; of a range, of its first tick.
 local is_loss = decision == 'missed' and reason == 'store_forgot'
-local function says_too_much(at_ms)
-  local unsure = at_ms <= num(job.is.since) and not (run and is_asserted(run))
+local function says_too_much(at_ms, record)
+  local unsure = at_ms <= num(job.is.since) and not (record and is_asserted(record))
   return num(job.is.forgot_at) > 0 and unsure and not is_loss and is_outcome
 end
 -- A tick up to which all is known to be decided: somebody had it, and its record was lost.
@@ -121,7 +121,7 @@ local state = run.is.state
 local free = state == 'claimed' or state == 'abandoned'
 local fits = (is_outcome and free) or (decision == 'lost' and state == 'begun')
   or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
-if (expect ~= 'absent' and expect ~= 'range' and says_too_much(tick_ms)) or not fits then
+if (expect ~= 'absent' and expect ~= 'range' and says_too_much(tick_ms, run)) or not fits then
   return answer('changed')
 end
 
