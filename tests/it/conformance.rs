@@ -99,6 +99,7 @@ conformance! {
         asking_takes_nothing
         one_run_waits_in_line
         who_waits_in_line_is_decided_by_who_asked_first
+        a_later_tick_does_not_jump_the_line
         of_those_that_replace_the_newest_wins
         a_waiting_run_that_was_given_back_still_waits
         a_run_that_began_under_allow_is_in_the_way_until_it_is_over

@@ -31,7 +31,8 @@ pub(super) fn refuses(job: &JobRecord, run: &mut RunRecord, (open, now): (&[RunR
     }
     let others = || open.iter().filter(|other| other.is_in_the_way_of(run.scheduled_for, job.slot));
     let held = job.slot.filter(|occupant| *occupant != run.scheduled_for);
-    let Some(occupant) = held.or_else(|| others().next().map(|other| other.scheduled_for)) else {
+    let first = || others().next().or_else(|| first_in_line(run, open)).map(|other| other.scheduled_for);
+    let Some(occupant) = held.or_else(first) else {
         // A run that held the slot and was lost with it may be going.
         return (job.quiet_ms > 0).then_some(Verdict::Quiet);
     };
@@ -44,6 +45,19 @@ pub(super) fn refuses(job: &JobRecord, run: &mut RunRecord, (open, now): (&[RunR
         run.waiting_since = now;
     }
     Some(Verdict::Busy { occupant, renewed })
+}
+
+/// The run that waits in line before this one. The slot is its, as soon as it asks: a tick that comes in that moment must
+/// not begin before it, or the one that waited would be superseded.
+fn first_in_line<'a>(run: &RunRecord, open: &'a [RunRecord]) -> Option<&'a RunRecord> {
+    let before = |other: &&RunRecord| {
+        other.scheduled_for < run.scheduled_for
+            && other.exclusive
+            && other.when_busy == WhenBusy::Queue
+            && other.is_waiting()
+            && other.stop_asked.is_none()
+    };
+    open.iter().find(before).filter(|_| run.when_busy != WhenBusy::Replace)
 }
 
 /// Whether a later tick waits to replace what is going: the newest one wins.

@@ -136,15 +136,17 @@ fn one_tick_waits_for_the_end_and_the_others_are_overlaps() {
     let began: Vec<&Seen> = lines.iter().filter(|line| line.word == "began").collect();
     for (number, next) in began.iter().enumerate().skip(1) {
         let before = lines.iter().rfind(|line| line.word == "ended" && line.tick == began[number - 1].tick).unwrap();
-        assert!(next.at - before.at < 2.5, "{next:?} after {before:?}");
+        assert!(next.at - before.at < 5.0, "{next:?} after {before:?}: {history:#?}");
         assert!(next.at - next.tick.seconds() as f64 <= 13.0, "within its starting deadline: {next:?}");
     }
     let skipped = events(&fleet, "run_skipped");
     let overlaps: Vec<&Value> = skipped.iter().filter(|line| line["reason"] == "overlap").collect();
     // A run may end between the decision and another replica's look at it.
-    let told = |line: &&Value| ["holder", "holder_run_id", "age_seconds"].iter().all(|field| !line[*field].is_null());
+    let told = |line: &&Value| ["holder", "holder_run_id"].iter().all(|field| !line[*field].is_null());
     let with_names = overlaps.iter().copied().filter(told).count();
     assert!(with_names * 10 >= overlaps.len() * 9 && with_names > 0, "{overlaps:#?}");
+    assert!(overlaps.iter().any(|line| !line["age_seconds"].is_null()), "{overlaps:#?}");
+    assert_eq!(count(&history, "skipped", "superseded"), 0, "nobody jumps the line: {history:#?}");
 }
 
 /// The owner of the run is dead: nobody hears that it is to stop, and the next run begins when the dead one is over for certain.

@@ -206,6 +206,28 @@ pub async fn who_waits_in_line_is_decided_by_who_asked_first(scene: Scene) {
     assert!(!waits(&scene, 3).await);
 }
 
+/// Between the end of a run and the next look of the one that waits, a tick comes that finds the slot free.
+pub async fn a_later_tick_does_not_jump_the_line(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.claim_to(WhenBusy::Queue, 2, "web-2").await;
+    scene.wait(2, "web-2").await;
+    scene.complete(1, "web-1", 1).await;
+    scene.claim_to(WhenBusy::Queue, 3, "web-3").await;
+    assert_eq!(scene.begin(3, "web-3", 0).await, Verdict::Busy { occupant: scene.tick(2), renewed: false });
+    assert!(!waits(&scene, 3).await, "and it does not wait: one does");
+    assert_eq!(scene.begin(2, "web-2", 0).await, Verdict::Begun);
+    // One that is asked to stop is in nobody's way, and one that replaces goes first.
+    scene.claim_to(WhenBusy::Queue, 4, "web-2").await;
+    scene.wait(4, "web-2").await;
+    scene.complete(2, "web-2", 1).await;
+    scene.claim_to(WhenBusy::Replace, 5, "web-3").await;
+    assert_eq!(scene.wait(5, "web-3").await, Verdict::Free);
+    scene.claim_to(WhenBusy::Queue, 6, "web-1").await;
+    assert!(matches!(scene.wait(6, "web-1").await, Verdict::Busy { .. }));
+    scene.ask_stop(4, "ada", StopReason::Cancel).await;
+    assert_eq!(scene.begin(6, "web-1", 0).await, Verdict::Begun);
+}
+
 pub async fn of_those_that_replace_the_newest_wins(scene: Scene) {
     scene.start(1, "web-1").await;
     for (n, who) in [(2, "web-2"), (3, "web-3")] {

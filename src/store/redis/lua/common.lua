@@ -365,15 +365,21 @@ local function refuses()
     return nil
   end
   local occupant = slot ~= '' and slot ~= tick and slot or nil
-  local is_first = true
+  local is_first, first_in_line = true, nil
   for _, other in ipairs(open) do
     if not occupant and is_in_the_way(other) then
       occupant = other.is.scheduled_for
     end
     if other.is.scheduled_for ~= tick and is_waiting(other) then
       is_first = false
+      -- The slot is its, as soon as it asks: a tick that comes in that moment must not begin before it.
+      if not first_in_line and run.is.when_busy ~= 'replace' and other.is.scheduled_for < tick
+        and other.is.exclusive == '1' and other.is.when_busy == 'queue' and other.is.stop_asked == '' then
+        first_in_line = other.is.scheduled_for
+      end
     end
   end
+  occupant = occupant or first_in_line
   if not occupant then
     -- A run that held the slot and was lost with it may be going.
     return num(job.is.quiet_ms) > 0 and 'quiet' or nil
