@@ -103,7 +103,10 @@ pub fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write, now: Da
         Ok(all) => (table_args::OK, write(out, &all, args.output)),
         Err((code, text)) => (code, write!(err, "{text}")),
     };
-    written.map_or(table_args::FAILED, |()| code)
+    match written {
+        Ok(()) => code,
+        Err(error) => table_args::not_written(err, &error),
+    }
 }
 
 fn explained(args: &ExplainArgs, now: DateTime<Utc>) -> Result<Vec<Explained>, Refusal> {

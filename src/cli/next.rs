@@ -10,12 +10,14 @@ use super::transitions;
 use crate::config;
 use crate::config::Severity;
 use crate::job::JobSpec;
+use crate::job::Tick;
 use crate::schedule::Schedule;
 use chrono::DateTime;
 use chrono::Utc;
 use clap::ArgMatches;
 use clap::Args;
 use clap::parser::ValueSource;
+use std::collections::HashMap;
 use std::io;
 use std::io::Write;
 use std::sync::Arc;
@@ -74,7 +76,7 @@ pub fn conflict(given: &ArgMatches) -> Option<&'static str> {
 pub fn run(args: &NextArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     match show(args, (out, err), now) {
         Ok(Ok(())) => table_args::OK,
-        Ok(Err(_)) => table_args::FAILED,
+        Ok(Err(error)) => table_args::not_written(err, &error),
         Err((code, text)) => match write!(err, "{text}") {
             Ok(()) => code,
             Err(_) => table_args::FAILED,
@@ -103,7 +105,23 @@ fn show(
     }
     let mut listing = Listing { from, until: args.until, count: args.count, ..Listing::default() };
     schedules.into_iter().for_each(|(job, schedule)| listing.add(job, schedule));
+    let by_name: HashMap<&str, &JobSpec> = jobs.iter().map(|job| (job.name.as_str(), &**job)).collect();
+    for run in &mut listing.runs {
+        let job = run.job.and_then(|name| by_name.get(name));
+        job.into_iter().for_each(|job| add_note(run, job));
+    }
     Ok(listing.write((out, err), args.output))
+}
+
+/// What the table says of a run, beside its schedule.
+fn add_note(run: &mut Run<'_>, job: &JobSpec) {
+    let tick = Tick::from_datetime(run.tick);
+    let next = job.schedule.after(run.tick).map(|next| next.timestamp());
+    let delay = job.delay(tick, next);
+    let jitter = (!delay.is_zero()).then(|| format!("due {} later (jitter)", config::duration_text(delay)));
+    let suspended = job.suspend.then(|| "suspended: does not run".to_owned());
+    let notes: Vec<String> = run.note.take().into_iter().chain(jitter).chain(suspended).collect();
+    run.note = (!notes.is_empty()).then(|| notes.join("; "));
 }
 
 /// All `--schedule` together; `None` if there is none.
@@ -134,6 +152,9 @@ fn of_table(args: &NextArgs, now: DateTime<Utc>) -> Result<Vec<Arc<JobSpec>>, Re
 }
 
 fn unknown_job(name: &str, jobs: &[Arc<JobSpec>]) -> String {
+    if let Some(near) = config::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
+        return format!("error: the table has no job `{}`\nhint: did you mean `{near}`?\n", name.escape_debug());
+    }
     const SHOWN: usize = 10;
     let names: Vec<&str> = jobs.iter().take(SHOWN).map(|job| job.name.as_str()).collect();
     let more = if jobs.len() > SHOWN { ", …" } else { "" };

@@ -51,6 +51,8 @@ pub(super) fn a_year_after(instant: DateTime<Utc>) -> DateTime<Utc> {
 pub(super) struct Run<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<&'a str>,
+    #[serde(skip)]
+    pub tick: DateTime<Utc>,
     pub scheduled_for: String,
     pub utc: String,
     pub note: Option<String>,
@@ -61,6 +63,7 @@ impl<'a> Run<'a> {
     pub fn new(job: Option<&'a str>, schedule: &Schedule, tick: DateTime<Utc>) -> Self {
         Self {
             job,
+            tick,
             scheduled_for: table_args::local(schedule, tick),
             utc: table_args::utc(tick),
             note: schedule.note(tick),

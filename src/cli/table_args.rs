@@ -43,6 +43,16 @@ pub struct TableArgs {
     pub jobs: Vec<PathBuf>,
 }
 
+/// Says that the result could not be written, and returns the exit code for that. A reader that has gone away, as `head`
+/// does, has what it wanted.
+pub(super) fn not_written(err: &mut dyn Write, error: &io::Error) -> i32 {
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        // Nothing can be done about a closed terminal.
+        let _ = writeln!(err, "error: the result cannot be written: {error}");
+    }
+    FAILED
+}
+
 /// Reads the files of a table; `-` is standard input.
 pub(super) fn sources(paths: &[PathBuf]) -> Vec<Source> {
     let read = |path: &PathBuf| {

@@ -49,7 +49,7 @@ pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: D
         Format::Text => write_text((out, err), problems, result.as_ref().ok(), now),
     };
     match (written, &result) {
-        (Err(_), _) => table_args::FAILED,
+        (Err(error), _) => table_args::not_written(err, &error),
         (Ok(()), Err(_)) => table_args::CONFIG,
         (Ok(()), Ok(loaded)) if args.strict && !loaded.warnings.is_empty() => table_args::NO,
         (Ok(()), Ok(_)) => table_args::OK,
@@ -80,7 +80,9 @@ fn write_text(
         let schedule = &job.schedule;
         let runs = schedule.occurrences(now, RUNS_SHOWN).into_iter().map(|run| table_args::local(schedule, run));
         let mut runs = if runs.len() == 0 { vec!["none".to_owned()] } else { runs.collect() }.into_iter();
-        let mut texts = schedule.parts().map(|part| part.text().to_owned());
+        let jitter = (!job.jitter.is_zero()).then(|| format!("and up to {} later", config::duration_text(job.jitter)));
+        let suspended = job.suspend.then(|| "suspended".to_owned());
+        let mut texts = schedule.parts().map(|part| part.text().to_owned()).chain(jitter).chain(suspended);
         let (mut name, mut zone) = (job.name.to_string(), schedule.zone().name().to_owned());
         loop {
             let (text, run) = (texts.next(), runs.next());

@@ -187,10 +187,11 @@ fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, meaning: (&Zone, 
         reader.find("E203", span, message, "say when: `schedule: [\"0 9 * * *\", \"30 17 * * FRI\"]`");
         return None;
     }
-    let mut read = Vec::with_capacity(nodes.len());
+    let mut read: Vec<Option<Schedule>> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
         let schedule = read_expression(reader, &Item { name: format!("schedule[{index}]"), node }, meaning);
-        if schedule.is_some() && read.contains(&schedule) {
+        let canonical = schedule.as_ref().map(Schedule::canonical);
+        if canonical.is_some() && read.iter().any(|other| other.as_ref().map(Schedule::canonical) == canonical) {
             let message = format!("`schedule[{index}]` says again what stands before it in the list");
             reader.find("E302", node.span, message, "remove it");
             return None;
@@ -252,6 +253,12 @@ fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all:
 
 /// What is allowed and probably not meant.
 fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, all: &Shared) {
+    if let Some(span) = own.dst_gap.span().or(own.dst_fold.span()).filter(|_| schedule.follows_elapsed_time()) {
+        let text = schedule.text();
+        let message =
+            format!("`dst` has no effect on `{text}`: a job whose minute or hour begins with `*` follows elapsed time");
+        reader.find("W510", span, message, "remove it, or write the minutes and hours as numbers, lists or ranges");
+    }
     if let Some(either) = schedule.parts().find(Schedule::either_day_field_matches) {
         let text = either.text();
         let message =
@@ -271,8 +278,9 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
     let shortest = shortest_gap(schedule, timeout).filter(|period| waits && *period < timeout);
     if let Some(period) = shortest {
         let (timeout, period) = (units::duration_text(timeout), units::duration_text(period));
-        let message =
-            format!("`timeout` is {timeout}, and ticks are as close as {period}: those in a long run are skipped");
+        let message = format!(
+            "`timeout` is {timeout}, and ticks are as close as {period}: those in a long run are skipped or wait"
+        );
         reader.find(
             "W508",
             span,

@@ -26,5 +26,6 @@ pub use problem::render;
 pub use table::JOBS_MOST;
 pub use table::Loaded;
 pub use table::load;
+pub use units::duration_text;
 pub use units::parse_duration;
 pub use words::nearest;

@@ -101,7 +101,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// The shortest text that [`duration`] reads as this; parts below a millisecond are dropped.
-pub(super) fn duration_text(duration: Duration) -> String {
+pub fn duration_text(duration: Duration) -> String {
     let mut rest = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut text = String::new();
     for (unit, millis) in DURATION_UNITS {

@@ -227,6 +227,7 @@ impl Daemon {
         let mut chores = JoinSet::new();
         chores.spawn(signals::pass_on(signals::listen()?, sender.clone()));
         chores.spawn(Arc::clone(&store_watch).keep());
+        chores.spawn(Arc::clone(&store_watch).compare_identity(sender.clone()));
         if ends_with_stdin {
             chores.spawn(signals::watch_stdin(sender.clone()));
         }

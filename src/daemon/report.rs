@@ -73,6 +73,10 @@ impl Reporter {
             Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
             Notice::JobUnreadable { job, format } => events::job_unreadable(&job, format),
             Notice::JobAhead { job, through } => events::job_ahead(&job, through),
+            Notice::StoreForgot { jobs, since } => {
+                let since = DateTime::from_timestamp_millis(since).unwrap_or_default();
+                events::store_forgot(jobs, since);
+            }
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
             Notice::MeetingFails { detail } => events::store_unsafe("presence", &detail, PRESENCE_WANTED),
             Notice::TableDisagrees(found) => {

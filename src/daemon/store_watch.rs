@@ -2,7 +2,9 @@
 //!
 //! All of it happens beside the loop, and none of it decides anything.
 
+use super::driver::Message;
 use crate::clock::Clock;
+use crate::engine::Event;
 use crate::store::Probe;
 use crate::store::Store;
 use crate::telemetry::events;
@@ -12,9 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 /// How long each question may take.
 const LIMIT: Duration = Duration::from_secs(5);
+/// How often the store is asked what it is: see [`Store::identity`].
+const IDENTITY_EVERY: Duration = Duration::from_secs(1);
 /// Jobs are retired after so long, for the first time and then again.
 const RETIRE_FIRST: Duration = Duration::from_secs(3600);
 const RETIRE_EVERY: Duration = Duration::from_secs(86_400);
@@ -70,6 +75,21 @@ impl StoreWatch {
             // Whatever goes wrong here goes well tomorrow.
             let retired = within(LIMIT, self.store.retire(UNREGISTERED_FOR)).await;
             retired.iter().flatten().for_each(events::job_retired);
+        }
+    }
+
+    /// Looks whether the store is still the one that it was. Ends with the loop.
+    pub async fn compare_identity(self: Arc<Self>, loop_: mpsc::Sender<Message>) {
+        let mut known = None;
+        loop {
+            tokio::time::sleep(IDENTITY_EVERY).await;
+            let Some(found) = within(LIMIT, self.store.identity()).await else { continue };
+            let found = Some((found.server, found.evicted));
+            let changed = known.is_some() && known != found;
+            known = found;
+            if changed && loop_.send(Message::Happened { event: Event::StoreChanged, said: None }).await.is_err() {
+                return;
+            }
         }
     }
 }

@@ -36,6 +36,7 @@ use crate::job::Tick;
 use crate::job::Trigger;
 use crate::store::Error;
 use crate::store::ErrorKind;
+use crate::store::Identity;
 use crate::store::Probe;
 use crate::store::Store;
 use async_trait::async_trait;
@@ -84,6 +85,10 @@ impl Store for Broken {
     }
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
+        pending().await
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
         pending().await
     }
 

@@ -7,6 +7,8 @@ use super::Engine;
 use super::LATE_MS;
 use super::Notice;
 use super::Topic;
+use super::guard::Memory;
+use super::guard::silence;
 use super::owed::Owed;
 use super::owed::SINGLES_MOST;
 use crate::clock::Now;
@@ -71,6 +73,8 @@ pub struct Job {
     pub settled: BTreeSet<Tick>,
     /// When the audit looks at it, as it stands there.
     pub audit: Option<i64>,
+    /// What is known of the store's memory.
+    pub memory: Memory,
 }
 
 impl Job {
@@ -139,6 +143,7 @@ impl Engine {
             latest_record: 0,
             settled: BTreeSet::new(),
             audit: None,
+            memory: Memory::default(),
         };
         self.jobs.insert(name.clone(), job);
         self.plan(&name, now.wall.timestamp());
@@ -202,7 +207,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn register_step(&self, name: &JobName) -> Option<Step> {
+    pub(super) fn register_step(&mut self, now: Now, name: &JobName) -> Option<Step> {
+        let knew = self.knew(now, name);
         let spec = &self.jobs.get(name)?.spec;
         let tick = Tick::from_seconds(self.started.wall.timestamp());
         let deadline = self.jobs.get(name)?.starting_deadline(tick);
@@ -215,12 +221,15 @@ impl Engine {
             skew_tolerance_ms: millis(self.skew_tolerance),
             keep_ms: millis(keep),
             history: [spec.history.ticks, spec.history.successful, spec.history.failed],
+            quiet_ms: millis(silence(self.lease, spec)).unsigned_abs(),
+            knew,
         }))
     }
 
     pub(super) fn job_registered(&mut self, now: Now, name: &JobName, answer: Answer) {
         let Verdict::Registered { fresh, rescheduled } = answer.verdict else { return };
         let Some(record) = answer.job else { return };
+        self.note_registration(now, name, &record);
         let Some(job) = self.jobs.get_mut(name) else { return };
         job.unreadable = false;
         let first = !std::mem::replace(&mut job.registered, true);
@@ -318,6 +327,11 @@ impl Engine {
         {
             found.push((RunKey::new(name.clone(), tick), previous));
             previous = tick.seconds();
+        }
+        // What the store may have forgotten ends in another way than what comes after.
+        let forgotten = |run: &RunKey| job.since.is_some_and(|since| run.scheduled_for.millis() <= since);
+        if job.memory.has_gaps() && found.first().is_some_and(|(run, _)| forgotten(run)) {
+            found.truncate(found.iter().take_while(|(run, _)| forgotten(run)).count());
         }
         let after = |run: &RunKey| job.settled_after(run.scheduled_for);
         let free = found.iter().take_while(|(run, _)| !self.ticks.contains_key(run) && !self.is_owed(run)).count();

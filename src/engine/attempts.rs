@@ -66,7 +66,9 @@ impl Engine {
     }
 
     pub(super) fn finish(&mut self, now: Now, run: &RunKey, ending: Ending) {
+        let lease = self.lease;
         let Some(ours) = self.runs.get_mut(run) else { return };
+        ours.ended_in_time = !ours.lease_lost && now.boot < ours.confirmed + lease;
         let facts = ours.facts(run);
         let (attempts, output_bytes) = (ours.start, ours.output_bytes);
         ours.phase = Phase::Completing(Box::new(ending.clone()));

@@ -173,6 +173,13 @@ pub enum Notice {
         /// In words.
         detail: String,
     },
+    /// Records of jobs may have been lost by the store, or were.
+    StoreForgot {
+        /// How many jobs.
+        jobs: usize,
+        /// Ticks at or before this instant (milliseconds since the epoch) that nobody is known to have run are not run.
+        since: i64,
+    },
     /// Members cannot meet, although the store answers otherwise.
     MeetingFails {
         /// In words.

@@ -50,6 +50,8 @@ pub enum Event {
         /// One answer per step.
         result: Result<Vec<Answer>, StoreFailure>,
     },
+    /// The store was found to be another than it was, or to have evicted keys.
+    StoreChanged,
     /// The members of the fleet met, or could not.
     Met {
         /// When that was asked for.

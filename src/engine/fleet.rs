@@ -135,6 +135,12 @@ impl Fleet {
         }
     }
 
+    /// Ours is another table now: the others are told at once.
+    pub fn change_table(&mut self, revision: &str, now: Boot) {
+        self.revision = revision.into();
+        self.next = now;
+    }
+
     /// When to meet again; while a meeting is under way its end is waited for.
     pub fn wakes(&self) -> Option<Boot> {
         (!self.under_way).then_some(self.next)

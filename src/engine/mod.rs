@@ -17,6 +17,8 @@ mod drain;
 mod effect;
 mod event;
 mod fleet;
+mod guard;
+mod leases;
 mod order;
 mod outbox;
 mod owed;
@@ -64,6 +66,7 @@ use chrono::TimeDelta;
 use chrono::Utc;
 use drain::Drain;
 use fleet::Fleet;
+use guard::Forgot;
 use outbox::Change;
 use outbox::Outbox;
 use owed::Owed;
@@ -122,6 +125,12 @@ pub struct Engine {
     outbox: Outbox,
     alarms: Alarms,
     drain: Option<Drain>,
+    /// What the store is, as jobs were last registered.
+    identity: String,
+    /// It is another one than before.
+    identity_changed: bool,
+    /// What the batch of answers in hand told of forgotten records.
+    forgot: Option<Forgot>,
     /// Numbers begin requests.
     requests: u64,
     effects: Vec<Effect>,
@@ -164,6 +173,9 @@ impl Engine {
             outbox: Outbox::new(me.clone()),
             alarms: Alarms::default(),
             drain: None,
+            identity: String::new(),
+            identity_changed: false,
+            forgot: None,
             requests: 0,
             effects: Vec::new(),
             me,
@@ -194,6 +206,7 @@ impl Engine {
             Event::Met { result, .. } => self.met(now, result),
             Event::Surveyed { result } => self.surveyed(result),
             Event::Answered { request, result } => self.answered(now, request, result),
+            Event::StoreChanged => self.store_changed(),
             Event::Started { run, pid } => self.run_started(now, &run, pid),
             Event::NotStarted { run, too_late, error } => self.run_not_started(now, &run, (too_late, error)),
             Event::Ended { run, exit } => self.run_ended(now, &run, exit),
@@ -307,6 +320,7 @@ impl Engine {
             {
                 job.revision = 0; // a new record: what an older one said is void
             }
+            self.look_for_gaps(now, topic.job(), (asked.sent, &answer));
             if let Some(job) = &answer.job {
                 self.learn(now, topic.job(), job);
             }
@@ -330,6 +344,7 @@ impl Engine {
                 self.stop_as_asked(now, &run, asked);
             }
         }
+        self.conclude_gaps();
     }
 
     /// No verdict: whatever was asked is asked again.
@@ -360,6 +375,9 @@ impl Engine {
     fn learn(&mut self, now: Now, name: &JobName, record: &JobRecord) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if record.revision >= job.revision {
+            if record.revision > job.revision {
+                job.memory.heard(now);
+            }
             job.revision = record.revision;
             job.last_success = record.last_success;
             job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
@@ -405,7 +423,7 @@ impl Engine {
     fn step_for(&mut self, now: Now, topic: &Topic) -> Option<Step> {
         match topic {
             Topic::Stop(run) => self.stop_step(run),
-            Topic::Register(job) => self.register_step(job),
+            Topic::Register(job) => self.register_step(now, job),
             Topic::Tick(run) => self.claim_step(now, run),
             Topic::Run(run) => self.run_step(now, run),
             Topic::Watch(run) => self.watch_step(now, run),

@@ -98,6 +98,7 @@ impl Engine {
         if !self.outbox.is_up() && self.owed.keys().next() != Some(run) {
             return None;
         }
+        let decision = self.honest(run, self.owed.get(run)?.decision);
         let owed = self.owed.get_mut(run)?;
         let not_before = self.settle_from.max(owed.not_before);
         if now.boot < not_before {
@@ -105,12 +106,13 @@ impl Engine {
             return None;
         }
         owed.asked = true;
+        owed.decision = decision;
         let after_ms = millis(owed.after);
         let expect = match owed.count {
             1 => Expect::Absent { after_ms },
             count => Expect::AbsentRange { first: owed.first, count, after_ms },
         };
-        let (owner, previous, decision) = (self.me.clone(), owed.previous, owed.decision);
+        let (owner, previous) = (self.me.clone(), owed.previous);
         Some(Step::Settle { run: run.clone(), owner, previous, expect, decision })
     }
 

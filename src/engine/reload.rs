@@ -20,7 +20,9 @@ impl Engine {
         self.lease = table.scheduler.lock_lease;
         self.skew_tolerance = table.scheduler.clock_skew_tolerance;
         self.places = table.scheduler.max_concurrent_runs;
-        self.fleet.revision.clone_from(&table.revision);
+        self.skew.tolerate(table.scheduler.clock_skew_tolerance);
+        self.tables.forget_claims();
+        self.fleet.change_table(&table.revision, now.boot);
         let names: BTreeSet<&JobName> = table.jobs.iter().map(|spec| &spec.name).collect();
         let removed: Vec<JobName> = self.jobs.keys().filter(|name| !names.contains(name)).cloned().collect();
         for name in removed {

@@ -113,6 +113,16 @@ pub struct Run {
     pub output_bytes: u64,
     /// How the last attempt failed, while the next one begins.
     pub last_failure: Option<Box<Ending>>,
+    /// The latest number of its record that was heard of.
+    pub number: u64,
+    /// The store may have forgotten it, and is to be told.
+    pub asserting: bool,
+    /// The job's [`forgot_at`](crate::job::JobRecord::forgot_at) after which it was told.
+    pub asserted: i64,
+    /// Its begin was refused last since a forgotten run of the job may be going.
+    pub quiet: bool,
+    /// Its process ended while its lease lasted: nobody else can have been given the run.
+    pub ended_in_time: bool,
 }
 
 impl Run {
@@ -141,6 +151,11 @@ impl Run {
             asked_stop: false,
             output_bytes: 0,
             last_failure: None,
+            number: 0,
+            asserting: false,
+            asserted: 0,
+            quiet: false,
+            ended_in_time: false,
         }
     }
 
@@ -247,6 +262,10 @@ impl Engine {
     pub(super) fn begin_too_late(&mut self, now: Now, run: &RunKey) {
         let Some(ours) = self.runs.get(run) else { return };
         let facts = ours.facts(run);
+        if ours.quiet {
+            self.skipped(facts, SkipReason::StoreForgot, None, None);
+            return self.settle_own(run, Decision::Missed(MissedReason::StoreForgot));
+        }
         if ours.occupant.is_some() {
             return self.overlap(now, run);
         }
@@ -332,35 +351,8 @@ impl Engine {
         self.notice(Notice::RunStopping { facts, cause });
     }
 
-    /// The lease is over, or the store says that the run is not ours any more.
-    fn lose_lease(&mut self, now: Now, run: &RunKey, (answer, taken): (Option<&Answer>, bool)) {
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        let first = !std::mem::replace(&mut ours.lease_lost, true);
-        let stops = taken || ours.stops_when_lease_is_lost();
-        let (running, grace) = (ours.phase == Phase::Running, ours.spec.lease_loss_grace());
-        if first {
-            let facts = ours.facts(run);
-            let unconfirmed_for = now.boot.since(ours.confirmed);
-            let holder = answer.and_then(|answer| answer.run.as_ref()).map(|record| record.owner.clone());
-            let holder = holder.filter(|holder| *holder != self.me);
-            self.notice(Notice::LeaseLost { facts, holder, unconfirmed_for, stops });
-        }
-        if stops && running {
-            self.stop(now, run, (StopCause::LeaseLost, grace));
-        } else if !running {
-            match self.runs.get(run).map(|ours| &ours.phase) {
-                // No next attempt without a lease. How the last one ended is known, and recorded.
-                Some(Phase::Backoff(_, ending)) if !taken => {
-                    let ending = (**ending).clone();
-                    self.finish(now, run, ending);
-                }
-                _ => self.let_go(now, run, answer),
-            }
-        }
-    }
-
     /// A run that is not ours any more.
-    fn let_go(&mut self, now: Now, run: &RunKey, answer: Option<&Answer>) {
+    pub(super) fn let_go(&mut self, now: Now, run: &RunKey, answer: Option<&Answer>) {
         self.drop_run(now, run);
         if let Some(answer) = answer {
             if let Some(record) = answer.run.clone() {
@@ -387,7 +379,7 @@ impl Engine {
         false
     }
 
-    fn drop_run(&mut self, now: Now, run: &RunKey) {
+    pub(super) fn drop_run(&mut self, now: Now, run: &RunKey) {
         self.runs.remove(run);
         self.alarms.clear(&Topic::Run(run.clone()));
         self.wake_waiting(now, &run.job);
@@ -396,6 +388,15 @@ impl Engine {
 
     pub(super) fn run_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         let owner = self.me.clone();
+        if let Some(step) = self.runs.get(run)?.asserting.then(|| self.assert_step(run)).flatten() {
+            let ours = self.runs.get_mut(run)?;
+            ours.renew_at = now.boot + ours.lease / 3;
+            return Some(step);
+        }
+        let settling = match self.runs.get(run)?.phase {
+            Phase::Settling(decision) => Some(self.honest(run, decision)),
+            _ => None,
+        };
         let ours = self.runs.get_mut(run)?;
         let lease = ours.lease;
         let (start, run) = (ours.start, run.clone());
@@ -419,6 +420,7 @@ impl Engine {
             }
             Phase::Abandoning => Some(Step::Abandon { run, owner, start }),
             Phase::Settling(decision) => {
+                *decision = settling.unwrap_or(*decision);
                 let expect = Expect::Own(owner.clone());
                 Some(Step::Settle { run, owner, previous: i64::MAX, expect, decision: *decision })
             }
@@ -427,14 +429,25 @@ impl Engine {
     }
 
     pub(super) fn run_answered(&mut self, now: Now, run: &RunKey, (step, sent, answer): (&Step, Boot, Answer)) {
-        if !self.runs.contains_key(run) {
-            return;
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if let Some(record) = answer.run.as_ref().filter(|record| record.owner == self.me) {
+            ours.number = ours.number.max(record.number);
         }
         match step {
-            Step::Begin { .. } => self.begin_answered(now, run, answer),
-            Step::Wait { .. } => self.wait_answered(now, run, answer),
+            Step::Begin { .. } | Step::Wait { .. } => {
+                if matches!(answer.verdict, Verdict::Busy { .. } | Verdict::Quiet) {
+                    ours.confirmed = ours.confirmed.max(sent);
+                }
+                match step {
+                    Step::Begin { .. } => self.begin_answered(now, run, answer),
+                    _ => self.wait_answered(now, run, answer),
+                }
+            }
+            Step::Reassert(_) if self.asserted(now, run, (sent, &answer)) => {}
+            Step::Reassert(_) => self.renew_answered(now, run, (sent, answer)),
             Step::Renew { .. } => self.renew_answered(now, run, (sent, answer)),
             Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
+            Step::Complete { .. } if self.remind(now, run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
             Step::Abandon { .. } => self.let_go(now, run, Some(&answer)),
             Step::Settle { decision, .. } => {
@@ -480,8 +493,10 @@ impl Engine {
         match answer.verdict {
             Verdict::StopAsked => self.stopped_before_begin(now, run, &answer),
             Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
+            _ if self.remind(now, run, &answer) => {}
             _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
+            Verdict::Quiet => self.wait_in_silence(now, run, &answer),
             Verdict::Superseded => {
                 self.skipped(facts, SkipReason::Superseded, None, None);
                 self.settle_own(run, Decision::Skipped(SkipReason::Superseded));
@@ -492,6 +507,7 @@ impl Engine {
             }
             Verdict::Gone => {
                 self.skipped(facts, SkipReason::StoreForgot, None, None);
+                self.claim_forgotten(now, run, &answer);
                 self.drop_run(now, run);
             }
             _ => {
@@ -535,33 +551,6 @@ impl Engine {
             guarded: ours.stops_when_lease_is_lost(),
         };
         self.effects.push(Effect::Start(Box::new(order)));
-        self.look_at_run(now, run);
-    }
-
-    fn renew_answered(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
-        let Some(ours) = self.runs.get_mut(run) else { return };
-        let lease = ours.lease;
-        if !matches!(ours.phase, Phase::Running | Phase::Backoff(..)) {
-            return self.look_at_run(now, run);
-        }
-        match answer.verdict {
-            Verdict::Renewed => {
-                ours.confirmed = ours.confirmed.max(sent);
-                let lease_end = ours.confirmed + lease;
-                if ours.stop.is_none_or(|(cause, ..)| cause != StopCause::LeaseLost) {
-                    ours.lease_lost = false;
-                }
-                self.effects.push(Effect::Extend { run: run.clone(), lease_end });
-            }
-            Verdict::Lost => self.lose_lease(now, run, (Some(&answer), false)),
-            // Closed or forgotten, and nobody else's: as when it was called lost.
-            Verdict::Done | Verdict::Gone => {
-                let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
-                self.lose_lease(now, run, (Some(&answer), taken));
-            }
-            Verdict::Fenced => self.lose_lease(now, run, (Some(&answer), true)),
-            _ => {}
-        }
         self.look_at_run(now, run);
     }
 

@@ -46,6 +46,11 @@ impl Skew {
         Self { tolerance_ms: super::agenda::millis(tolerance), measured: None, said: Said::InOrder }
     }
 
+    /// Another table tolerates another difference; judged so from the next measurement on.
+    pub fn tolerate(&mut self, tolerance: Duration) {
+        self.tolerance_ms = super::agenda::millis(tolerance);
+    }
+
     /// Ours minus the store's, where it is known.
     pub fn offset_ms(&self) -> Option<i64> {
         self.measured.map(|measured| measured.offset_ms)
@@ -180,6 +185,14 @@ mod tests {
         assert_eq!(skew.offset_ms(), Some(2500), "the better one counts");
         assert_eq!(measure(&mut skew, -1000, 4000), None);
         assert_eq!(skew.offset_ms(), Some(-1000), "unless it cannot be right any more");
+    }
+
+    #[test]
+    fn another_table_may_tolerate_more() {
+        let mut skew = skew();
+        assert_eq!(measure(&mut skew, 2500, 0), skewed(2500, false));
+        skew.tolerate(Duration::from_secs(4));
+        assert_eq!(measure(&mut skew, 2500, 0), Some(Notice::ClockInOrder { offset_ms: 2500 }));
     }
 
     #[test]

@@ -136,7 +136,7 @@ impl Engine {
         let record = answer.open.iter().find(|other| other.scheduled_for == tick);
         let number = record.map_or(0, |record| record.number);
         let Some(ours) = self.runs.get_mut(run) else { return };
-        ours.has_place = false;
+        (ours.quiet, ours.has_place) = (false, false);
         let moved = ours.occupant.as_ref().is_some_and(|seen| seen.tick == tick && seen.number != number);
         ours.occupant = Some(Occupant {
             tick,
@@ -162,8 +162,25 @@ impl Engine {
         self.fill_places(now);
     }
 
-    /// Asks again after a while. Asking is the sign of life that keeps others from taking over a claim that waits.
+    /// A run that the store has forgotten may be going.
+    pub(super) fn wait_in_silence(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        (ours.quiet, ours.has_place, ours.occupant) = (true, false, None);
+        self.ask_later(now, run, answer);
+        self.look_at_run(now, run);
+        self.fill_places(now);
+    }
+
     fn wait(&mut self, now: Now, run: &RunKey, (occupant, answer): (Tick, &Answer)) {
+        self.ask_later(now, run, answer);
+        for other in in_the_way(run, (occupant, answer)) {
+            self.watch(now, other.key(&run.job), other.clone());
+        }
+        self.look_at_run(now, run);
+    }
+
+    /// Asks again after a while. Asking is the sign of life that keeps others from taking over a claim that waits.
+    fn ask_later(&mut self, now: Now, run: &RunKey, answer: &Answer) {
         let Some(ours) = self.runs.get_mut(run) else { return };
         let takeover = Duration::from_millis(answer.run.as_ref().map_or(u64::MAX, |record| record.takeover_ms));
         let wait = (WAIT_FIRST * (1 << ours.waits.min(4))).min(WAIT_MOST).min(takeover / 3);
@@ -172,10 +189,6 @@ impl Engine {
             *not_before = now.boot + wait;
             *first_sent = None; // that one was answered
         }
-        for other in in_the_way(run, (occupant, answer)) {
-            self.watch(now, other.key(&run.job), other.clone());
-        }
-        self.look_at_run(now, run);
     }
 
     /// A run of the job is over here: those that wait for it ask at once.

@@ -51,6 +51,13 @@ pub struct Tables {
     warned: bool,
 }
 
+impl Tables {
+    /// What was claimed under another definition than ours was may now be under ours.
+    pub fn forget_claims(&mut self) {
+        self.claims.clear();
+    }
+}
+
 fn differences(mine: &Presence, other: &Presence) -> Vec<&'static str> {
     let mut differs = Vec::new();
     if mine.zone_data != other.zone_data {

@@ -5,6 +5,7 @@ use super::Notice;
 use super::RunFacts;
 use super::Topic;
 use super::agenda::millis;
+use super::guard::takeover_after;
 use super::order::order;
 use super::owed::Owed;
 use super::runs::Run;
@@ -275,7 +276,7 @@ impl Engine {
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
             stop_grace_ms: spec.termination_grace_period.as_millis().try_into().unwrap_or(u64::MAX),
             grace_ms: spec.lease_loss_grace().as_millis().try_into().unwrap_or(u64::MAX),
-            takeover_ms: millis((window / 4).min(Duration::from_secs(5))).unsigned_abs(),
+            takeover_ms: millis(takeover_after(window)).unsigned_abs(),
             exclusive: spec.is_exclusive(),
             when_busy: spec.when_busy(trigger),
             rerun: spec.lost_run_policy == crate::job::LostRunPolicy::Rerun,
@@ -320,8 +321,13 @@ impl Engine {
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {
-                let forgotten = self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
+                // What lies above `decided_through` is owed a record: the store had the job before.
+                let owed = answer.job.as_ref().is_some_and(|job| run.scheduled_for.seconds() > job.decided_through);
+                let forgotten = owed || self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
                 self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
+                if let Some(record) = answer.run {
+                    self.watch(now, run.clone(), record);
+                }
             }
             // Nobody may have it, so nobody decides it: the audit does, for what it is.
             Verdict::Paused => {
@@ -337,7 +343,7 @@ impl Engine {
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
-        self.own(now, run.clone(), ours.under(answer.run.as_ref()));
+        self.own(now, run.clone(), Run { confirmed: sent, ..ours.under(answer.run.as_ref()) });
     }
 
     fn release_late_win(&mut self, now: Now, run: &RunKey, answer: &Answer) {

@@ -21,6 +21,7 @@ use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
+use crate::job::Seen;
 use crate::job::Step;
 use crate::job::Trigger;
 use crate::job::Verdict;
@@ -41,6 +42,8 @@ pub struct Watch {
     pub since: Boot,
     /// It could be taken, but there is no place.
     pub waits_for_place: bool,
+    /// The store does not know whether somebody else had it since: nobody may take it.
+    pub forgotten: bool,
     /// There was a time when it could be taken and there was no place.
     pub found_no_place: bool,
 }
@@ -89,19 +92,38 @@ impl Watch {
     }
 }
 
+/// Whether a record was read before the one that is known: answers overtake one another, and one that waited while this
+/// replica was suspended must not make a lost run begun again. It would be called lost twice.
+fn is_older(record: &RunRecord, known: &RunRecord) -> bool {
+    let same = record.owner == known.owner && record.start == known.start;
+    let lost_since = known.state == RunState::Lost && record.state == RunState::Begun;
+    same && (record.number < known.number || (record.number == known.number && lost_since))
+}
+
 impl Engine {
     /// Watches a run that somebody else has, until it is over.
     pub(super) fn watch(&mut self, now: Now, run: RunKey, record: RunRecord) {
         if !record.is_open() || self.runs.contains_key(&run) || self.ticks.contains_key(&run) || self.drain.is_some() {
             return;
         }
+        if self.watches.get(&run).is_some_and(|watch| is_older(&record, &watch.record)) {
+            return;
+        }
         if let Some(watch) = self.watches.get_mut(&run) {
+            // An answer that was long under way: it would have the run called lost a second time.
+            let was_called_lost = record.state == RunState::Begun
+                && watch.record.seen() == (Seen { state: RunState::Lost, ..record.seen() });
+            if was_called_lost {
+                return self.set_watch_alarm(now, &run);
+            }
             if watch.record.seen() != record.seen() {
                 watch.since = now.boot;
+                watch.forgotten = false;
             }
             watch.record = record;
         } else {
-            let watch = Watch { record, since: now.boot, waits_for_place: false, found_no_place: false };
+            let watch =
+                Watch { record, since: now.boot, waits_for_place: false, forgotten: false, found_no_place: false };
             self.watches.insert(run.clone(), watch);
         }
         self.set_watch_alarm(now, &run);
@@ -143,7 +165,11 @@ impl Engine {
             RunState::Lost if !watch.record.may_run_again() => {
                 return Some(settle(Decision::Drained, &watch.record));
             }
+            RunState::Lost if watch.forgotten => return Some(settle(Decision::Drained, &watch.record)),
             RunState::Done => return Some(read),
+            _ if watch.forgotten => {
+                return Some(settle(Decision::Missed(MissedReason::StoreForgot), &watch.record));
+            }
             RunState::Claimed | RunState::Abandoned | RunState::Lost => {}
         }
         let Some(job) = job else {
@@ -204,13 +230,33 @@ impl Engine {
                 }
             }
             (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
-                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start: 1 };
+                let start = self.watches.get(run).map_or(1, |watch| watch.record.start.max(1));
+                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start };
                 let late_ms = self.late_ms(now, run);
                 self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+            }
+            (Verdict::Forgot, _) => self.note_forgotten(run),
+            // Of a job that nobody registers any more: then nobody knows.
+            (Verdict::Unregistered, Step::Settle { .. }) if !self.jobs.contains_key(&run.job) => {
+                self.note_forgotten(run);
+            }
+            (Verdict::Changed, _)
+                if answer
+                    .job
+                    .as_ref()
+                    .is_some_and(|job| job.forgot_at > 0 && run.scheduled_for.millis() <= job.since) =>
+            {
+                self.note_forgotten(run);
             }
             _ => {}
         }
         match answer.run {
+            None if answer.verdict != Verdict::Unregistered => {
+                if let Some(watch) = self.watches.remove(run) {
+                    self.forgotten_by_store(now, run, (&watch.record, &answer));
+                }
+                self.unwatch(run);
+            }
             // Ours: the reply to our takeover was lost.
             Some(record) if record.owner == self.me && record.state == RunState::Claimed => {
                 self.own_taken_over(now, run, &Answer { run: Some(record), ..answer });
@@ -248,6 +294,13 @@ impl Engine {
         if over {
             let reason = if saturated { MissedReason::Saturated } else { MissedReason::NoReplica };
             self.settle_own(run, Decision::Missed(reason));
+        }
+    }
+
+    /// Nobody may take it, nor say more of it than that nobody knows.
+    fn note_forgotten(&mut self, run: &RunKey) {
+        if let Some(watch) = self.watches.get_mut(run) {
+            watch.forgotten = true;
         }
     }
 

@@ -3,6 +3,7 @@
 //! Engine and stores meet here: a [`Step`] is what a replica asks of a store about one job, an [`Answer`]
 //! what the store says, and both speak of [`JobRecord`] and [`RunRecord`]. Neither side knows the other.
 
+mod history;
 mod name;
 mod outcome;
 mod presence;
@@ -13,6 +14,7 @@ mod step;
 mod table;
 mod tick;
 
+pub use history::HistoryEntry;
 pub use name::JobName;
 pub use name::NameError;
 pub use name::Namespace;
@@ -29,7 +31,6 @@ pub use presence::PRESENT_RUNS_MOST;
 pub use presence::Presence;
 pub use record::FORMAT;
 pub use record::Fields;
-pub use record::HistoryEntry;
 pub use record::JobRecord;
 pub use record::Lookup;
 pub use record::Range;
@@ -53,6 +54,9 @@ pub use step::Claim;
 pub use step::Decision;
 pub use step::EARLY_TOLERANCE_MS;
 pub use step::Expect;
+pub use step::Knew;
+pub use step::NUMBER_LEAP;
+pub use step::Reassert;
 pub use step::Registration;
 pub use step::Request;
 pub use step::STARTS_MOST;

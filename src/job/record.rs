@@ -11,8 +11,6 @@ use super::RunKey;
 use super::StopReason;
 use super::Tick;
 use super::WhenBusy;
-use serde::Deserialize;
-use serde::Serialize;
 use std::fmt;
 
 /// Version of the records' form. A replica that finds a higher one than its own leaves the record alone.
@@ -58,6 +56,16 @@ pub struct JobRecord {
     pub keep_ms: i64,
     /// How many compact outcomes, full successes and full failures the history keeps.
     pub history: [u32; 3],
+    /// The store as it was when the job was last registered: another server, or one that restarted, has another
+    /// identity.
+    pub identity: String,
+    /// How many keys the store had evicted then.
+    pub evicted: u64,
+    /// When a registration last found that records may have been lost: store clock, milliseconds; 0: never.
+    pub forgot_at: i64,
+    /// For how long a replica must itself have seen `forgot_at` before a run that must not overlap begins: as long as
+    /// a run that was forgotten can still be going. 0: one has, or there is no need.
+    pub quiet_ms: u64,
 }
 
 /// Ticks that were settled together, after a long outage. Its text form: first and last tick, outcome, reason, owner,
@@ -208,6 +216,8 @@ pub struct RunRecord {
     /// The watcher that recorded it as lost, so that one whose reply was lost still learns that it did; empty where
     /// none did.
     pub lost_by: String,
+    /// The job's `forgot_at` after which its owner confirmed that it has the run; 0: never.
+    pub asserted: i64,
 }
 
 /// What a watcher compares: as long as all four stay the same, the owner has given no sign of life.
@@ -261,6 +271,7 @@ impl RunRecord {
             error: String::new(),
             late_outcome: None,
             lost_by: String::new(),
+            asserted: 0,
         }
     }
 
@@ -277,69 +288,6 @@ impl RunRecord {
     /// Whether the record can still change hands or end.
     pub fn is_open(&self) -> bool {
         self.state != RunState::Done
-    }
-}
-
-/// One entry of a job's history: a decided tick. JSON in the store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HistoryEntry {
-    /// The tick, RFC 3339.
-    pub scheduled_for: String,
-    /// How it ended.
-    pub outcome: String,
-    /// Why it was missed or skipped; empty otherwise.
-    #[serde(default)]
-    pub reason: String,
-    /// Of ticks that were settled together the first one, RFC 3339; empty otherwise.
-    #[serde(default)]
-    pub range_first: String,
-    /// How many these are; 0: one.
-    #[serde(default)]
-    pub range_count: u64,
-    /// The owner's own account, when it came after `lost`; empty otherwise.
-    #[serde(default)]
-    pub late_outcome: String,
-    /// Who ran or decided it.
-    pub owner: String,
-    /// How many starts there were.
-    pub start: u32,
-    /// Store clock at the end, milliseconds since the epoch.
-    pub ended_at: i64,
-    /// From the first start to the end, milliseconds of the owner's clock.
-    pub duration_ms: u64,
-    /// Exit code of the last attempt; empty where there is none.
-    #[serde(default)]
-    pub exit_code: String,
-    /// Signal that ended the last attempt; empty where there is none.
-    #[serde(default)]
-    pub signal: String,
-    /// In words.
-    #[serde(default)]
-    pub error: String,
-    /// The last bytes of output; kept for the newest successes and failures only.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub output_tail: String,
-}
-
-impl HistoryEntry {
-    /// The entry of a run that has just ended.
-    pub fn of(run: &RunRecord, output_tail: &str) -> Self {
-        Self {
-            scheduled_for: run.scheduled_for.to_string(),
-            outcome: text_of(run.outcome),
-            reason: run.reason.clone(),
-            range_first: text_of(run.range_first),
-            range_count: run.range_count,
-            late_outcome: text_of(run.late_outcome),
-            owner: run.owner.to_string(),
-            start: run.start,
-            ended_at: run.ended_at,
-            duration_ms: run.duration_ms,
-            exit_code: text_of(run.exit_code),
-            signal: text_of(run.signal),
-            error: run.error.clone(),
-            output_tail: output_tail.into(),
-        }
     }
 }
 
@@ -421,7 +369,7 @@ fn word<T>(
     parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
 }
 
-fn text_of<T: ToString>(value: Option<T>) -> String {
+pub(super) fn text_of<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
@@ -450,6 +398,10 @@ impl JobRecord {
             ("history_ticks", self.history[0].to_string()),
             ("history_successful", self.history[1].to_string()),
             ("history_failed", self.history[2].to_string()),
+            ("identity", self.identity.clone()),
+            ("evicted", self.evicted.to_string()),
+            ("forgot_at", self.forgot_at.to_string()),
+            ("quiet_ms", self.quiet_ms.to_string()),
         ]
     }
 
@@ -485,6 +437,10 @@ impl JobRecord {
                 number(fields, "history_successful")?,
                 number(fields, "history_failed")?,
             ],
+            identity: fields.field("identity").into(),
+            evicted: number(fields, "evicted")?,
+            forgot_at: number(fields, "forgot_at")?,
+            quiet_ms: number(fields, "quiet_ms")?,
         })
     }
 }
@@ -527,6 +483,7 @@ impl RunRecord {
             ("error", self.error.clone()),
             ("late_outcome", text_of(self.late_outcome)),
             ("lost_by", self.lost_by.clone()),
+            ("asserted", self.asserted.to_string()),
         ]
     }
 
@@ -573,6 +530,7 @@ impl RunRecord {
             error: fields.field("error").into(),
             late_outcome: word(fields, "late_outcome", Outcome::parse)?,
             lost_by: fields.field("lost_by").into(),
+            asserted: number(fields, "asserted")?,
         })
     }
 }

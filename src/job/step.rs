@@ -19,6 +19,10 @@ pub const STARTS_MOST: u32 = 3;
 /// How far a run's due instant may lie ahead of the store's clock before a claim is too early, milliseconds.
 pub const EARLY_TOLERANCE_MS: i64 = 250;
 
+/// How far the number of a run leaps when its record is made again: over all signs of life of which the owner has not
+/// heard whether they arrived.
+pub const NUMBER_LEAP: u64 = 1000;
+
 /// The text of one request; with the owner, it tells a resent begin from a second one.
 pub type Request = String;
 
@@ -40,6 +44,27 @@ pub struct Registration {
     pub keep_ms: i64,
     /// How many compact outcomes, full successes and full failures the history keeps.
     pub history: [u32; 3],
+    /// How long a run of the job can go on unknown to the store: the lease, then the grace and the margin,
+    /// milliseconds. See [`JobRecord::quiet_ms`].
+    pub quiet_ms: u64,
+    /// What this replica was told of the job before; `None`: it has just met it.
+    pub knew: Option<Knew>,
+}
+
+/// What a replica that registers a job again was told of it before. A store that kept everything knows all of it; one
+/// that did not learns here that it forgot, and what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Knew {
+    /// See [`JobRecord::since`], at this replica's last registration.
+    pub since: i64,
+    /// See [`JobRecord::decided_through`].
+    pub decided_through: i64,
+    /// Something that was told to this replica since then is not there any more.
+    pub missing: bool,
+    /// See [`JobRecord::forgot_at`].
+    pub forgot_at: i64,
+    /// For how long this replica itself has seen that mark, milliseconds of its boot clock.
+    pub quiet_for_ms: u64,
 }
 
 /// Asks for a run.
@@ -64,6 +89,41 @@ pub struct Claim {
     pub grace_ms: u64,
     /// See [`RunRecord::takeover_ms`].
     pub takeover_ms: u64,
+    /// See [`RunRecord::stop_grace_ms`].
+    pub stop_grace_ms: u64,
+    /// See [`RunRecord::exclusive`].
+    pub exclusive: bool,
+    /// See [`RunRecord::when_busy`].
+    pub when_busy: WhenBusy,
+    /// See [`RunRecord::rerun`].
+    pub rerun: bool,
+    /// See [`RunRecord::trigger`].
+    pub trigger: String,
+    /// See [`RunRecord::spec_hash`].
+    pub spec_hash: String,
+}
+
+/// What an owner says of its run to a store that may have forgotten it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reassert {
+    /// The run.
+    pub run: RunKey,
+    /// Its owner.
+    pub owner: ReplicaId,
+    /// Its start.
+    pub start: u32,
+    /// The latest number that it was told: the next one must not be one that a watcher has seen.
+    pub number: u64,
+    /// Whether that start has begun; else the run is claimed.
+    pub begun: bool,
+    /// See [`RunRecord::lease_ms`]; so also below.
+    pub lease_ms: u64,
+    /// See [`RunRecord::grace_ms`].
+    pub grace_ms: u64,
+    /// See [`RunRecord::takeover_ms`].
+    pub takeover_ms: u64,
+    /// See [`RunRecord::delay_ms`].
+    pub delay_ms: i64,
     /// See [`RunRecord::stop_grace_ms`].
     pub stop_grace_ms: u64,
     /// See [`RunRecord::exclusive`].
@@ -109,7 +169,7 @@ pub enum Step {
     Register(Registration),
     /// Ask for a run. Verdicts: `Won Held Done Free Paused TooEarly TooOld Forgot Unregistered`.
     Claim(Claim),
-    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Superseded
+    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Quiet Superseded
     /// StopAsked Forgot Fenced Done Gone`.
     Begin {
         /// The run.
@@ -151,6 +211,10 @@ pub enum Step {
         /// Its start.
         start: u32,
     },
+    /// Show life to a store that may have forgotten the run: makes its record again, or confirms it. To be sent only
+    /// while nobody else can have been given the run: within the lease, or the time in which a claim is not taken over.
+    /// Verdicts: `Renewed Lost Fenced Done Gone`.
+    Reassert(Reassert),
     /// Record the end; frees the slot. Verdicts: `Recorded RecordedLate Fenced Gone`.
     Complete {
         /// The run.
@@ -213,6 +277,7 @@ impl Step {
         match self {
             Self::Register(registration) => &registration.job,
             Self::Claim(claim) => &claim.run.job,
+            Self::Reassert(reassert) => &reassert.run.job,
             Self::Begin { run, .. }
             | Self::Wait { run, .. }
             | Self::AskStop { run, .. }
@@ -229,6 +294,7 @@ impl Step {
         match self {
             Self::Register(_) => None,
             Self::Claim(claim) => Some(&claim.run),
+            Self::Reassert(reassert) => Some(&reassert.run),
             Self::Begin { run, .. }
             | Self::Wait { run, .. }
             | Self::AskStop { run, .. }
@@ -249,6 +315,7 @@ impl Step {
             Self::Wait { .. } => "wait",
             Self::AskStop { .. } => "ask_stop",
             Self::Renew { .. } => "renew",
+            Self::Reassert(_) => "reassert",
             Self::Complete { .. } => "complete",
             Self::Abandon { .. } => "abandon",
             Self::Settle { .. } => "settle",
@@ -286,7 +353,7 @@ pub enum Verdict {
     TooOld,
     /// The tick lies before what the store remembers.
     Forgot,
-    /// The job is not registered.
+    /// The job is not registered, or not since the store became another one than it was.
     Unregistered,
     /// The attempt may start.
     Begun,
@@ -298,6 +365,9 @@ pub enum Verdict {
         /// Whether it gave a sign of life after our tick (by the store's clock): then this is an overlap.
         renewed: bool,
     },
+    /// The store may have forgotten a run of the job that is still going: none that must not overlap begins before a
+    /// replica has seen that nobody spoke up for long enough.
+    Quiet,
     /// A later tick of the job has begun, or waits to replace the run that is going.
     Superseded,
     /// Somebody asked for the stop of the run: it does not begin.

@@ -9,7 +9,7 @@ use super::calendar::LAST_YEAR;
 use super::zone::Zone;
 
 /// No tick is computed before 1900 …
-const EARLIEST: i64 = -2_208_988_800;
+pub(super) const EARLIEST: i64 = -2_208_988_800;
 
 /// … nor from 2200 on: zones are known that far.
 pub(super) const HORIZON: i64 = 7_258_118_400;

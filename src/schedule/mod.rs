@@ -204,7 +204,10 @@ impl Plan {
     /// The first instant strictly later than `from`, both in seconds since the epoch.
     fn after(&self, schedule: &Inner, from: i64) -> Option<i64> {
         match self {
-            Self::Every(seconds) => (from.div_euclid(*seconds) + 1).checked_mul(*seconds),
+            Self::Every(seconds) => {
+                let from = from.max(dst::EARLIEST - 1);
+                (from.div_euclid(*seconds) + 1).checked_mul(*seconds).filter(|tick| *tick < dst::HORIZON)
+            }
             Self::Calendar(calendar) if calendar.fields().elapsed => {
                 dst::after(&schedule.zone, dst::ELAPSED, calendar, from)
             }

@@ -264,11 +264,10 @@ impl NearShifts<'_> {
     }
 
     fn of_elapsed(&self, shift: &Shift) -> Option<Effect> {
-        let mut times = times(&self.elapsed, shift.range());
-        if shift.is_gap() && self.rule.gap == Gap::RunAfter {
-            let made_up_for = self.skipped(shift);
-            times.retain(|time| !made_up_for.contains(time));
-        }
+        let makes_up = shift.is_gap() && self.rule.gap == Gap::RunAfter;
+        // What fixed times make up for is not left out.
+        let made_up_for = |time| makes_up && self.fixed.iter().any(|calendar| names(calendar, time));
+        let times = times(&self.elapsed, shift.range(), |time| !made_up_for(time));
         let (action, what) = match (shift.is_gap(), times.len()) {
             (true, _) => (Action::LeftOut, "left out (elapsed time is followed)"),
             (false, 1) => (Action::RunTwice, "runs both times (elapsed time is followed)"),
@@ -280,14 +279,13 @@ impl NearShifts<'_> {
 
     /// The fixed times in a gap.
     fn skipped(&self, shift: &Shift) -> Vec<NaiveDateTime> {
-        times(&self.fixed, shift.range())
+        times(&self.fixed, shift.range(), |_| true)
     }
 
     /// The fixed times that come twice, without those that a part which follows elapsed time runs twice anyway.
     fn repeated(&self, shift: &Shift) -> Vec<NaiveDateTime> {
-        let mut repeated = times(&self.fixed, shift.range());
-        repeated.retain(|time| !self.elapsed.iter().any(|calendar| names(calendar, time.and_utc().timestamp())));
-        repeated
+        let runs_anyway = |time| self.elapsed.iter().any(|calendar| names(calendar, time));
+        times(&self.fixed, shift.range(), |time| !runs_anyway(time))
     }
 
     /// Whether some part has this tick by itself, whatever the rule says.
@@ -319,11 +317,13 @@ fn names(calendar: &Calendar, local: i64) -> bool {
     calendar.next(local - 1) == Some(local)
 }
 
-/// The local times of a range that any calendar names, in order, one more than [`TIMES_MOST`] if there are more.
-fn times(calendars: &[&Calendar], range: Range<i64>) -> Vec<NaiveDateTime> {
+/// The local times of a range that any calendar names and that are wanted, in order, one more than [`TIMES_MOST`] if
+/// there are more. The unwanted are left out first: what is cut off is not looked at again.
+fn times(calendars: &[&Calendar], range: Range<i64>, is_wanted: impl Fn(i64) -> bool) -> Vec<NaiveDateTime> {
     let of = |calendar: &&Calendar| {
         std::iter::successors(calendar.next(range.start - 1), |time| calendar.next(*time))
             .take_while(|time| *time < range.end)
+            .filter(|time| is_wanted(*time))
             .take(TIMES_MOST + 1)
             .collect::<Vec<_>>()
     };

@@ -177,7 +177,12 @@ fn time(fields: &Fields) -> String {
         (.., Some(step)) if hours == HOURS && minutes & 1 == 0 => {
             format!("every {step} minutes, the first at minute {} of each hour", minutes.trailing_zeros())
         }
-        (.., Some(step)) => format!("every {step} minutes{}", during_hours(fields)),
+        (_, Some(_), _, Some(step)) => format!("every {step} minutes{}", during_hours(fields)),
+        (.., Some(step)) if minutes & 1 == 1 => format!("every {step} minutes{}", during_hours(fields)),
+        (.., Some(step)) => {
+            let first = minutes.trailing_zeros();
+            format!("every {step} minutes{}, the first at minute {first} of each", during_hours(fields))
+        }
         _ => format!("at {}{}", counted("minute", minutes), of_hours(hours)),
     }
 }

@@ -81,9 +81,15 @@ impl ZoneError {
     }
 }
 
+/// So many characters of a refused name are shown.
+const SHOWN_MAX: usize = 80;
+
 impl fmt::Display for ZoneError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = &self.found;
+        // Whoever reads it has a terminal: control characters stay visible, and a page of text stays out.
+        let shown: String = self.found.chars().take(SHOWN_MAX).collect();
+        let more = if self.found.chars().nth(SHOWN_MAX).is_some() { "…" } else { "" };
+        let found = format!("{}{more}", shown.escape_debug());
         match self.reason {
             Reason::Empty => write!(f, "the zone's name is empty"),
             Reason::Offset => {

@@ -1,7 +1,7 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 20] = [
+pub const JOB_FIELDS: [&str; 24] = [
     "format",
     "revision",
     "schedule",
@@ -22,10 +22,14 @@ pub const JOB_FIELDS: [&str; 20] = [
     "history_ticks",
     "history_successful",
     "history_failed",
+    "identity",
+    "evicted",
+    "forgot_at",
+    "quiet_ms",
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 34] = [
+pub const RUN_FIELDS: [&str; 35] = [
     "format",
     "scheduled_for",
     "state",
@@ -60,6 +64,7 @@ pub const RUN_FIELDS: [&str; 34] = [
     "error",
     "late_outcome",
     "lost_by",
+    "asserted",
 ];
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::Class;
 use super::Error;
+use super::Identity;
 use super::Probe;
 use super::Reach;
 use super::Store;
@@ -37,6 +38,8 @@ use std::time::Duration;
 pub struct Records {
     jobs: BTreeMap<JobName, JobRecords>,
     members: BTreeMap<ReplicaId, Presence>,
+    /// What the store says that it is.
+    pub identity: Identity,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -50,7 +53,7 @@ impl Records {
     /// Applies one step at the store's time `now` (milliseconds since the epoch).
     pub fn apply(&mut self, step: &Step, now: i64) -> Answer {
         let records = self.jobs.entry(step.job().clone()).or_default();
-        let mut picture = records.picture(step);
+        let mut picture = Picture { store: self.identity.clone(), ..records.picture(step) };
         let (answer, changes) = transition::apply(&mut picture, step, now);
         records.save(picture, changes);
         if records.job.is_none() {
@@ -97,6 +100,16 @@ impl Records {
         self.members.remove(who);
     }
 
+    /// Loses records, as a store that evicts does: those of jobs (no tick) and of runs that are named.
+    pub fn forget(&mut self, mut is_lost: impl FnMut(&JobName, Option<Tick>) -> bool) {
+        for (name, records) in &mut self.jobs {
+            records.runs.retain(|tick, _| !is_lost(name, Some(*tick)));
+            if is_lost(name, None) {
+                records.job = None;
+            }
+        }
+    }
+
     fn retire(&mut self, before: i64) -> Vec<JobName> {
         let idle = |record: &JobRecord| record.registered_at < before && record.open.is_empty();
         let names: Vec<JobName> =
@@ -118,6 +131,7 @@ impl JobRecords {
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
             lowest: self.lowest(step),
+            store: Identity::default(),
         }
     }
 
@@ -131,6 +145,7 @@ impl JobRecords {
     }
 
     fn save(&mut self, picture: Picture, changes: Changes) {
+        let withdrawn = picture.run.as_ref().map(|run| run.scheduled_for.to_string());
         if changes.job {
             self.job = picture.job;
         }
@@ -141,6 +156,9 @@ impl JobRecords {
         }
         for tick in &changes.dropped {
             self.runs.remove(tick);
+        }
+        if let (true, Some(tick)) = (changes.withdrawn, withdrawn) {
+            self.history.retain(|entry| entry.scheduled_for != tick);
         }
         match changes.history {
             Some(History::Decided(entry)) => self.history.push_front(*entry),
@@ -190,7 +208,15 @@ impl std::fmt::Debug for MemoryStore {
 impl MemoryStore {
     /// An empty store with a clock of its own.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { records: Mutex::default(), clock }
+        // Another process, or another store of this one, is another store.
+        let server = format!("memory-{}-{}", std::process::id(), clock.now().boot.nanos());
+        let records = Records { identity: Identity { server, ..Identity::default() }, ..Records::default() };
+        Self { records: Mutex::new(records), clock }
+    }
+
+    /// As if it had stopped and come back with all its records: to whoever asks, it may have lost some.
+    pub fn restart(&self) {
+        self.with(|records, _| records.identity.server.push('+'));
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Records, i64) -> T) -> T {
@@ -219,6 +245,10 @@ impl Store for MemoryStore {
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
         Ok(self.clock.now().wall)
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
+        Ok(self.with(|records, _| records.identity.clone()))
     }
 
     async fn probe(&self) -> Result<Probe, Error> {

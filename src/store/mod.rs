@@ -83,6 +83,20 @@ impl Reach {
     }
 }
 
+/// What a store is at this moment, as its driver reads it when it connects and before each registration. Where that has
+/// changed since a job was registered, records may have been lost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Tells this server, file or process, and this life of it, from any other. Empty where the store does not tell:
+    /// then nothing is compared.
+    pub server: String,
+    /// How many keys it has evicted in this life, where its policy can meet ours.
+    pub evicted: u64,
+    /// After a restart: nothing that was acknowledged after this instant (store clock, milliseconds) is missing. 0:
+    /// nothing at all is missing; `None`: anything may be.
+    pub missing_until: Option<i64>,
+}
+
 /// A setting of the store that makes the promise weaker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
@@ -137,6 +151,10 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// The store's clock.
     async fn server_time(&self) -> Result<DateTime<Utc>, Error>;
+
+    /// What the store is now. A change means that jobs are to be registered again. To be asked every second by whoever
+    /// registers jobs: from that some stores know, after a restart, how little they have lost.
+    async fn identity(&self) -> Result<Identity, Error>;
 
     /// Looks at the store's settings.
     async fn probe(&self) -> Result<Probe, Error>;

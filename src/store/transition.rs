@@ -17,19 +17,19 @@
 //! `begin` is the fence: it demands owner and start, so a claim that was taken over can never start. `lost` keeps the
 //! run open and its slot draining until its owner says that it ended, or nobody can be running it any more.
 
+mod guard;
+mod settling;
 mod slot;
 
+use super::Identity;
 use crate::job::Answer;
 use crate::job::Claim;
-use crate::job::Decision;
 use crate::job::EARLY_TOLERANCE_MS;
 use crate::job::Ending;
-use crate::job::Expect;
 use crate::job::FORMAT;
 use crate::job::HistoryEntry;
 use crate::job::JobRecord;
 use crate::job::Outcome;
-use crate::job::Range;
 use crate::job::Registration;
 use crate::job::ReplicaId;
 use crate::job::RunRecord;
@@ -55,6 +55,8 @@ pub struct Picture {
     pub oldest: Vec<Tick>,
     /// Where the step settles a range: the earliest tick in it that has a record.
     pub lowest: Option<Tick>,
+    /// The store itself.
+    pub store: Identity,
 }
 
 /// What a driver has to save after a step, beside the picture's `job` and `run`.
@@ -66,7 +68,9 @@ pub struct Changes {
     pub run: bool,
     /// Final records to drop: their ticks are at or below the new floor.
     pub dropped: Vec<Tick>,
-    /// What to add to the history.
+    /// The history's entry of the run's tick is to be taken out: it said that nobody knows, and now somebody does.
+    pub withdrawn: bool,
+    /// What to add to the history, after that.
     pub history: Option<History>,
 }
 
@@ -89,15 +93,16 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
     let mut changes = Changes::default();
     let verdict = match step {
         Step::Register(registration) => register(picture, registration, now, &mut changes),
-        _ if picture.job.is_none() => Verdict::Unregistered,
+        _ if !guard::is_registered(picture, step) => Verdict::Unregistered,
         Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, Some(request)), now, &mut changes),
         Step::Wait { owner, start, .. } => begin(picture, (owner, *start, None), now, &mut changes),
         Step::AskStop { by, reason, .. } => slot::ask_stop(picture, (by, *reason), &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
+        Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
         Step::Complete { owner, start, ending, .. } => complete(picture, (owner, *start), (ending, now), &mut changes),
         Step::Abandon { owner, start, .. } => abandon(picture, (owner, *start), &mut changes),
-        Step::Settle { .. } => settle(picture, step, now, &mut changes),
+        Step::Settle { .. } => settling::settle(picture, step, now, &mut changes),
         Step::Read { .. } => Verdict::Read,
     };
     if changes.run {
@@ -116,6 +121,7 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
 fn register(picture: &mut Picture, registration: &Registration, now: i64, changes: &mut Changes) -> Verdict {
     changes.job = true;
     let fresh = picture.job.is_none();
+    let doubt = guard::doubt(picture, registration);
     // A new record may stand where a flushed or evicted one stood: what it may have forgotten is refused, not run.
     let since = now + registration.skew_tolerance_ms + EARLY_TOLERANCE_MS;
     let job = picture.job.get_or_insert_with(|| JobRecord {
@@ -127,7 +133,8 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         registered_at: 0,
         since,
         floor: 0,
-        decided_through: since.div_euclid(1000),
+        // A replica that knew the job knows what the store has to settle.
+        decided_through: registration.knew.map_or(i64::MAX, |knew| knew.decided_through).min(since.div_euclid(1000)),
         last_begun: 0,
         range: None,
         slot: None,
@@ -137,6 +144,10 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         failures: 0,
         keep_ms: 0,
         history: [0; 3],
+        identity: picture.store.server.clone(),
+        evicted: picture.store.evicted,
+        forgot_at: 0,
+        quiet_ms: 0,
     });
     let rescheduled = job.schedule != registration.schedule || job.zone != registration.zone;
     if rescheduled {
@@ -149,6 +160,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
     job.registered_at = now;
     job.keep_ms = registration.keep_ms;
     job.history = registration.history;
+    guard::note(picture, registration, (doubt, now));
     Verdict::Registered { fresh, rescheduled }
 }
 
@@ -160,7 +172,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         if early_ms > 0 {
             return Verdict::TooEarly { by_ms: early_ms };
         }
-        if tick.millis() <= job.since {
+        if guard::is_forgotten(job, tick) {
             return Verdict::Forgot;
         }
         if let Some(range) = job.range.as_ref().filter(|range| (range.first..=range.last).contains(&tick)) {
@@ -169,6 +181,9 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         }
         if tick.seconds() <= job.floor.max(job.decided_through) {
             return Verdict::TooOld;
+        }
+        if tick.seconds() == job.last_begun {
+            return Verdict::Forgot; // it has begun, and its record was evicted
         }
         if job.paused.is_some() {
             return Verdict::Paused;
@@ -191,7 +206,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     if !claim.take || !may_take(run, claim.takeover.as_ref()) {
         return Verdict::Held;
     }
-    if tick.millis() <= job.since {
+    if guard::is_forgotten(job, tick) && !guard::is_asserted(job, run) {
         return Verdict::Forgot;
     }
     run.state = RunState::Claimed;
@@ -261,7 +276,7 @@ fn begin(
     if !ours || run.start != start {
         return Verdict::Fenced;
     }
-    if run.scheduled_for.millis() <= job.since {
+    if guard::is_forgotten(job, run.scheduled_for) && !guard::is_asserted(job, run) {
         return Verdict::Forgot;
     }
     // Asking is a sign of life: a claim that waits for the slot is not taken over.
@@ -370,149 +385,6 @@ fn abandon(picture: &mut Picture, (owner, start): (&ReplicaId, u32), changes: &m
     }
 }
 
-fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut Changes) -> Verdict {
-    let Step::Settle { run: key, owner, previous, expect, decision } = step else { return Verdict::Changed };
-    let Some(job) = &mut picture.job else { return Verdict::Unregistered };
-    match expect {
-        Expect::Absent { after_ms } => {
-            let tick = key.scheduled_for;
-            if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
-                return Verdict::Settled; // sent again
-            }
-            if picture.run.is_some() || tick.seconds() <= job.decided_through {
-                let before = job.decided_through;
-                if picture.run.is_some() {
-                    advance(job, *previous, tick);
-                }
-                changes.job = job.decided_through != before;
-                return Verdict::Changed;
-            }
-            if now < tick.millis() + after_ms {
-                return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
-            }
-            if matches!(decision, Decision::Lost | Decision::Drained | Decision::Stopped(_)) {
-                return Verdict::Changed; // nothing is there that could be lost, or was to be stopped
-            }
-            picture.run = Some(RunRecord::claimed(tick, owner));
-            advance(job, *previous, tick);
-        }
-        Expect::AbsentRange { first, count, after_ms } => {
-            let tick = key.scheduled_for;
-            if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
-                return Verdict::Settled; // sent again
-            }
-            let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
-            if !follows || !matches!(decision, Decision::Missed(_) | Decision::Skipped(_)) {
-                return Verdict::Changed;
-            }
-            if let Some(at) = picture.lowest {
-                return Verdict::Occupied { at };
-            }
-            if now < tick.millis() + after_ms {
-                return Verdict::TooEarly { by_ms: tick.millis() + after_ms - now };
-            }
-            let decided = RunRecord::claimed(tick, owner);
-            picture.run = Some(RunRecord { range_first: Some(*first), range_count: *count, ..decided });
-            advance(job, *previous, tick);
-        }
-        Expect::Own(own) => {
-            if picture.run.as_ref().is_some_and(|run| is_settled(run, own, *decision)) {
-                return Verdict::Settled; // sent again
-            }
-            let unbegun = |run: &RunRecord| run.state == RunState::Claimed && run.owner == *own;
-            if !picture.run.as_ref().is_some_and(unbegun) {
-                return Verdict::Changed;
-            }
-        }
-        Expect::Unchanged(seen) => {
-            if *decision == Decision::Lost && picture.run.as_ref().is_some_and(|run| is_lost_by(run, owner, seen)) {
-                return Verdict::Settled; // sent again
-            }
-            if picture.run.as_ref().map(RunRecord::seen).as_ref() != Some(seen) {
-                return Verdict::Changed;
-            }
-        }
-    }
-    let Some(run) = &mut picture.run else { return Verdict::Changed };
-    if !decide(job, run, (*decision, now), changes) {
-        return Verdict::Changed;
-    }
-    if *decision == Decision::Lost {
-        run.lost_by = owner.to_string();
-    }
-    if let (Some(first), Some(outcome)) = (run.range_first, run.outcome) {
-        let (last, reason, owner) = (run.scheduled_for, run.reason.clone(), run.owner.clone());
-        job.range = Some(Range { first, last, outcome, reason, owner });
-    }
-    (changes.job, changes.run) = (true, true);
-    Verdict::Settled
-}
-
-/// Whether that watcher recorded what it had seen, a begun run, as lost.
-fn is_lost_by(run: &RunRecord, watcher: &ReplicaId, seen: &Seen) -> bool {
-    seen.state == RunState::Begun
-        && run.state == RunState::Lost
-        && run.lost_by == watcher.as_str()
-        && run.seen() == Seen { state: run.state, ..seen.clone() }
-}
-
-/// Whether the run ended by that replica's same decision.
-fn is_settled(run: &RunRecord, owner: &ReplicaId, decision: Decision) -> bool {
-    let Some(written) = outcome_of(run, decision) else { return false };
-    run.state == RunState::Done && run.owner == *owner && run.outcome == Some(written.0) && run.reason == written.1
-}
-
-/// What a decision makes of a run that its owner does not begin. One that may be started again and has begun before may
-/// have run then, and was lost or given back: that it did not run can no longer be said.
-fn outcome_of(run: &RunRecord, decision: Decision) -> Option<(Outcome, &'static str)> {
-    let may_have_run = run.rerun && run.start > 0;
-    Some(match decision {
-        Decision::Missed(reason) => (if may_have_run { Outcome::Lost } else { Outcome::Missed }, reason.as_str()),
-        Decision::Skipped(reason) => (if may_have_run { Outcome::Lost } else { Outcome::Skipped }, reason.as_str()),
-        Decision::Stopped(reason) => (reason.outcome(), ""),
-        Decision::Lost | Decision::Drained => return None,
-    })
-}
-
-/// Writes a decision; false where it does not fit the state.
-fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, i64), changes: &mut Changes) -> bool {
-    let free = matches!(run.state, RunState::Claimed | RunState::Abandoned);
-    let fits = match decision {
-        Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_) => free,
-        Decision::Lost => run.state == RunState::Begun,
-        // The second: one that began, was given back or taken over, and that nobody goes on with.
-        Decision::Drained => run.state == RunState::Lost || (free && run.start > 0),
-    };
-    if !fits {
-        return false;
-    }
-    run.ended_at = now;
-    let undecided = run.outcome.is_none();
-    match decision {
-        Decision::Lost => {
-            run.state = RunState::Lost; // stays open, and its slot drains
-            if !run.may_run_again() {
-                run.outcome = Some(Outcome::Lost);
-            }
-        }
-        Decision::Drained => run.outcome = Some(Outcome::Lost),
-        Decision::Missed(_) | Decision::Skipped(_) | Decision::Stopped(_) => {
-            if let Some((outcome, reason)) = outcome_of(run, decision) {
-                run.outcome = Some(outcome);
-                run.reason = reason.into();
-            }
-        }
-    }
-    if undecided && let Some(outcome) = run.outcome {
-        count(job, run.scheduled_for, outcome);
-        changes.history = Some(decided(run, ""));
-    }
-    if decision != Decision::Lost {
-        close(job, run);
-    }
-    true
-}
-
 fn decided(run: &RunRecord, output_tail: &str) -> History {
     History::Decided(Box::new(HistoryEntry::of(run, output_tail)))
 }
@@ -548,7 +420,12 @@ fn list_open(picture: &mut Picture) {
         picture.open.push(run.clone());
         picture.open.sort_by_key(|run| run.scheduled_for);
     }
-    job.open = picture.open.iter().map(|run| run.scheduled_for).collect();
+    // One that is listed and has no record stays on the list, to be found missing.
+    job.open.retain(|tick| *tick != run.scheduled_for);
+    if run.is_open() {
+        job.open.push(run.scheduled_for);
+        job.open.sort_unstable();
+    }
 }
 
 /// Drops the oldest final records, and raises the floor over them in the same step: a claim that comes later still

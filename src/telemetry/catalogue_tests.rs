@@ -81,6 +81,7 @@ fn raise_events_of_the_daemon() {
     table_warning("W301", "jobs[0].schedule", "both day fields are restricted");
     job_registered(&run().run.job, at);
     job_forgotten(&run().run.job, at);
+    store_forgot(3, at);
     job_rescheduled(&run().run.job, Tick::from_seconds(60));
     job_ahead(&run().run.job, Tick::from_seconds(60));
     run_deferred(&run(), "too many open files");

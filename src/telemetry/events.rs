@@ -273,6 +273,12 @@ pub fn job_forgotten(job: &JobName, since: DateTime<Utc>) {
     );
 }
 
+/// The store lost what it had acknowledged, or may have.
+pub fn store_forgot(jobs: usize, since: DateTime<Utc>) {
+    let since = instant(since);
+    event!(ERROR, "store_forgot", "the store may have lost records: ticks up to `since` are not run", jobs, since);
+}
+
 /// No replica has registered the job for a month: its records were removed from the store.
 pub fn job_retired(job: &JobName) {
     event!(INFO, "job_retired", "a job that is in no table any more was removed from the store", job = job.as_str());

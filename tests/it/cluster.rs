@@ -1,5 +1,6 @@
 //! Three real daemons on one real store. The jobs themselves write the ledger that is checked.
 
+mod amnesia;
 mod crash;
 mod outage;
 mod race;

@@ -397,6 +397,22 @@ longer  @hourly    UTC         2026-03-01T01:00:00Z
 }
 
 #[test]
+fn validate_shows_jitter_and_what_is_suspended_beside_the_schedules() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.yaml");
+    let job = "- {name: a, schedule: ['0 4 * * *', '0 9 * * *'], jitter: 90s, suspend: true, command: x}";
+    fs::write(&file, format!("jobs:\n{job}\n")).unwrap();
+    let (code, out, _) = onecron(&["validate", file.to_str().unwrap()]);
+    let lines: Vec<&str> =
+        out.lines().skip(1).map(|line| line[5..].split("  ").next().unwrap_or_default().trim()).collect();
+    assert_eq!(
+        (code, &lines[..4]),
+        (0, &["0 4 * * *", "0 9 * * *", "and up to 1m30s later", "suspended"][..]),
+        "{out}"
+    );
+}
+
+#[test]
 fn validate_says_by_its_exit_code_whether_the_table_is_taken() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str, text: &str| {

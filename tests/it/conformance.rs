@@ -2,6 +2,7 @@
 
 mod begins;
 mod claims;
+mod guard;
 mod life;
 mod members;
 mod races;
@@ -184,6 +185,31 @@ conformance! {
         who_leaves_is_not_there_any_more
         members_of_other_namespaces_are_not_seen
         members_that_meet_at_once_all_see_one_another_at_last;
+    guard:
+        a_store_that_restarted_takes_no_step_before_the_job_is_registered_again
+        ticks_that_a_restarted_store_may_have_forgotten_are_refused
+        a_restart_that_lost_nothing_that_a_replica_knows_of_is_no_loss_of_decisions
+        a_new_job_is_no_loss
+        a_job_that_a_replica_knew_and_the_store_does_not_is_a_loss
+        a_replica_that_knew_another_history_tells_of_the_loss
+        a_complaint_counts_once
+        what_a_replica_knew_to_be_decided_stays_decided
+        a_claim_that_its_owner_asserts_can_begin
+        a_claim_that_its_owner_asserts_can_be_taken_over
+        a_run_that_its_owner_asserts_has_its_record_and_its_slot_again
+        a_resent_assertion_is_a_renewal
+        nothing_is_asserted_that_was_not_forgotten
+        nothing_is_asserted_at_or_below_the_floor
+        an_older_state_gives_way_to_the_owners_word_and_a_newer_one_does_not
+        a_forgotten_tick_can_only_end_as_unknown
+        an_asserted_claim_may_end_as_its_owner_says
+        unknown_gives_way_to_the_owners_word
+        a_lost_record_can_be_settled_as_unknown_below_decided_through
+        no_run_that_must_not_overlap_begins_before_the_silence_was_watched
+        the_longest_silence_of_all_tables_counts
+        runs_that_may_overlap_do_not_wait_for_the_silence
+        a_slot_that_was_asserted_is_not_taken_by_another_word
+        a_store_tells_what_it_is;
     races:
         only_one_of_many_concurrent_claims_wins
         a_thousand_ticks_have_one_winner_each

@@ -16,8 +16,12 @@ use onecron::job::Expect;
 use onecron::job::HistoryEntry;
 use onecron::job::JobName;
 use onecron::job::JobRecord;
+use onecron::job::Knew;
 use onecron::job::MissedReason;
 use onecron::job::Outcome;
+use onecron::job::Reassert;
+use onecron::job::Registration;
+use onecron::job::ReplicaId;
 use onecron::job::RunKey;
 use onecron::job::RunRecord;
 use onecron::job::RunState;
@@ -50,6 +54,7 @@ enum What {
         schedule: u8,
         keeps: bool,
         history: [u32; 3],
+        knows: u8,
     },
     Claim {
         take: bool,
@@ -67,6 +72,10 @@ enum What {
         reason: StopReason,
     },
     Renew,
+    Reassert {
+        begun: bool,
+        exclusive: bool,
+    },
     Complete {
         outcome: Outcome,
         tail: u8,
@@ -101,6 +110,7 @@ fn tick(now: i64, n: usize) -> Tick {
 fn decisions() -> impl Strategy<Value = Decision> {
     prop_oneof![
         1 => Just(Decision::Missed(MissedReason::NoReplica)),
+        2 => Just(Decision::Missed(MissedReason::StoreForgot)),
         1 => Just(Decision::Skipped(SkipReason::Overlap)),
         1 => prop::sample::select(StopReason::ALL).prop_map(Decision::Stopped),
         3 => Just(Decision::Lost),
@@ -111,8 +121,10 @@ fn decisions() -> impl Strategy<Value = Decision> {
 fn moves() -> impl Strategy<Value = Move> {
     let outcomes = prop::sample::select(&Outcome::ALL[..8]);
     let what = prop_oneof![
-        2 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32))
-            .prop_map(|(schedule, keeps, history)| What::Register { schedule: schedule / 7, keeps, history }),
+        4 => (0..8_u8, any::<bool>(), prop::array::uniform3(0..3_u32), 0..8_u8)
+            .prop_map(|(schedule, keeps, history, knows)| What::Register { schedule: schedule / 7, keeps, history, knows }),
+        4 => (prop::bool::weighted(0.7), prop::bool::weighted(0.6))
+            .prop_map(|(begun, exclusive)| What::Reassert { begun, exclusive }),
         8 => (prop::bool::weighted(0.9), prop::bool::weighted(0.7), prop::bool::weighted(0.6), prop::bool::weighted(0.7), any::<bool>(), prop::sample::select(WhenBusy::ALL))
             .prop_map(|(take, takeover, exclusive, rerun, far, when_busy)| What::Claim { take, takeover, exclusive, rerun, far, when_busy }),
         6 => Just(What::Wait),
@@ -154,6 +166,53 @@ fn seen(run: Option<&RunRecord>, spoilt: u8) -> Seen {
     seen
 }
 
+/// A registration, of a replica that has just met the job or of one that knew it.
+fn registration_of(
+    made: &Move,
+    job: &JobName,
+    (now, schedule, keeps, history, knows): (i64, u8, bool, [u32; 3], u8),
+) -> Registration {
+    let mut registration = registration(job);
+    registration.schedule = format!("{schedule} * * * *");
+    registration.keep_ms = if keeps { 240 * HOUR_MS } else { 0 };
+    registration.history = history;
+    registration.quiet_ms = 10 * u64::from(made.owner);
+    // What it knew of the job, and whether it misses something; `since` and the mark are filled in later.
+    let decided_through = tick(now, made.tick).seconds();
+    let knew = |missing, quiet_for_ms| Some(Knew { decided_through, missing, quiet_for_ms, ..Knew::default() });
+    registration.knew = match knows {
+        0 | 1 => knew(true, 0),
+        2 => knew(false, 10),
+        3 => knew(false, 20),
+        _ => None,
+    };
+    if registration.knew.is_some() {
+        registration.skew_tolerance_ms = -5_700_000;
+    }
+    registration
+}
+
+/// An owner's word for its run.
+fn word_of(made: &Move, (run, owner, start): (RunKey, ReplicaId, u32), (begun, exclusive): (bool, bool)) -> Reassert {
+    Reassert {
+        owner,
+        start,
+        number: u64::from(made.spoilt),
+        begun,
+        lease_ms: u64::from(made.owner),
+        grace_ms: 2,
+        takeover_ms: 3,
+        delay_ms: i64::from(made.spoilt),
+        stop_grace_ms: 4,
+        exclusive,
+        when_busy: WhenBusy::ALL[usize::from(made.spoilt) % WhenBusy::ALL.len()],
+        rerun: !exclusive,
+        trigger: "schedule".into(),
+        spec_hash: format!("hash-{}", made.owner),
+        run,
+    }
+}
+
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
     let run = RunKey::new(job.clone(), tick(now, made.tick));
@@ -168,12 +227,8 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
     let previous = if made.spoilt.is_multiple_of(2) { run.scheduled_for.seconds() - 600 } else { 0 };
     let settle = |expect, decision| Step::Settle { run: run.clone(), owner: owner.clone(), previous, expect, decision };
     match &made.what {
-        What::Register { schedule, keeps, history } => {
-            let mut registration = registration(&job);
-            registration.schedule = format!("{schedule} * * * *");
-            registration.keep_ms = if *keeps { 240 * HOUR_MS } else { 0 };
-            registration.history = *history;
-            Step::Register(registration)
+        What::Register { schedule, keeps, history, knows } => {
+            Step::Register(registration_of(made, &job, (now, *schedule, *keeps, *history, *knows)))
         }
         What::Claim { take, takeover, exclusive, rerun, far, when_busy } => Step::Claim(Claim {
             previous: if *far { 0 } else { previous },
@@ -200,6 +255,10 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         What::Wait => Step::Wait { run, owner, start },
         What::AskStop { reason } => Step::AskStop { run, by: owner.to_string(), reason: *reason },
         What::Renew => Step::Renew { run, owner, start },
+        What::Reassert { begun, exclusive } => {
+            let owner = owner.clone();
+            Step::Reassert(word_of(made, (run, owner, start), (*begun, *exclusive)))
+        }
         What::Complete { outcome, tail } => {
             let tail = "tail ".repeat(usize::from(*tail));
             let ending = Ending {
@@ -242,21 +301,24 @@ fn timeless(mut answer: Answer, ticks: &[Tick]) -> Answer {
     if let Verdict::TooEarly { by_ms } = &mut answer.verdict {
         *by_ms = 0;
     }
+    let forgot_at = answer.job.as_ref().map_or(0, |job| job.forgot_at);
     answer.job = answer.job.map(|job| timeless_job(job, ticks));
-    answer.run = answer.run.map(timeless_run);
-    answer.open = answer.open.into_iter().map(timeless_run).collect();
+    answer.run = answer.run.map(|run| timeless_run(run, forgot_at));
+    answer.open = answer.open.into_iter().map(|run| timeless_run(run, forgot_at)).collect();
     answer
 }
 
 fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
-    (job.registered_at, job.since) = (0, 0);
+    (job.registered_at, job.since, job.forgot_at) = (0, 0, i64::from(job.forgot_at != 0));
+    job.identity.clear();
     if !ticks.iter().any(|tick| tick.seconds() == job.decided_through) {
         job.decided_through = 0; // the moment of a registration
     }
     job
 }
 
-fn timeless_run(mut run: RunRecord) -> RunRecord {
+fn timeless_run(mut run: RunRecord, forgot_at: i64) -> RunRecord {
+    run.asserted = if run.asserted == forgot_at { 1 } else { i64::from(run.asserted != 0) * 2 };
     let present = |at: i64| i64::from(at != 0);
     run.claimed_at = present(run.claimed_at);
     run.begun_at = present(run.begun_at);
@@ -283,6 +345,12 @@ fn the_stores_agree_on_random_steps() {
     });
 }
 
+/// A registration of a replica that has seen this store's record: its instants are those of its own clock.
+fn know(step: &mut Step, record: Option<JobRecord>) {
+    let (Step::Register(registration), Some(record)) = (step, record) else { return };
+    registration.knew = registration.knew.map(|knew| Knew { since: record.since, forgot_at: record.forgot_at, ..knew });
+}
+
 async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), TestCaseError> {
     let clock = SystemClock;
     let now = clock.now().wall.timestamp();
@@ -293,17 +361,26 @@ async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), Tes
         job: 0,
         tick: 0,
         owner: 0,
-        what: What::Register { schedule: 0, keeps: true, history: [9; 3] },
+        what: What::Register { schedule: 0, keeps: true, history: [9; 3], knows: 9 },
         spoilt: 9,
     };
     for made in std::iter::once(&first).chain(moves) {
-        let step = step(made, &model, now);
+        let mut step = step(made, &model, now);
+        let record = model.job(step.job()).cloned();
+        know(&mut step, record);
         wanted.push(timeless(model.apply(&step, clock.now().wall.timestamp_millis()), &ticks));
         steps.push(step);
     }
     for bench in benches {
         let store = bench.open(&format!("case-{case}"));
-        let answers = store.apply(&steps).await.map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let mut answers = Vec::new();
+        for batch in steps.chunk_by(|_, next| !matches!(next, Step::Register(_))) {
+            let mut batch = batch.to_vec();
+            let jobs = store.jobs().await.unwrap();
+            let record = jobs.into_iter().find(|(name, _)| name == batch[0].job()).map(|(_, record)| record);
+            know(&mut batch[0], record);
+            answers.extend(store.apply(&batch).await.map_err(|error| TestCaseError::fail(error.to_string()))?);
+        }
         for ((step, answer), wanted) in steps.iter().zip(answers).zip(&wanted) {
             prop_assert_eq!(&timeless(answer, &ticks), wanted, "{:?}: {:?}", bench.kind, step);
         }

@@ -101,6 +101,12 @@ async fn a_closed_port_fails_fast_and_the_store_is_used_again_once_it_is_back() 
     assert_eq!(kind, ErrorKind::NotSent);
     assert!(text.starts_with(&format!("time on redis://127.0.0.1:{}: connecting: ", server.port)), "{text}");
     server.start_again();
+    assert_eq!(
+        verdict(&store, steps.claim("web-2")).await,
+        Verdict::Unregistered,
+        "the server may have lost something"
+    );
+    store.apply(&[register()]).await.unwrap();
     assert_eq!(verdict(&store, steps.claim("web-2")).await, Verdict::Held, "the same handle, and the same records");
 }
 
@@ -323,6 +329,7 @@ async fn no_key_ever_expires_and_all_are_named_for_people() {
     let tick = steps.run.scheduled_for;
     let of_job = |name: &str| format!("onecron:prod:{{nightly-sales}}:{name}");
     let wanted = [
+        "onecron:prod:heartbeat".to_owned(),
         "onecron:prod:jobs".to_owned(),
         of_job("final"),
         of_job("history"),

@@ -187,6 +187,8 @@ pub fn registration() -> Step {
         skew_tolerance_ms: 500,
         keep_ms: 1000,
         history: [200, 3, 10],
+        quiet_ms: 1000,
+        knew: None,
     })
 }
 

@@ -215,6 +215,7 @@ impl Kept {
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
             lowest,
+            ..Picture::default()
         };
         let (answer, changes) = transition::apply(&mut picture, step, now);
         if changes.job {

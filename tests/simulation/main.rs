@@ -23,6 +23,12 @@ fn seeds() -> std::ops::Range<u64> {
     }
 }
 
+/// A third of them, of many: for worlds beside the ordinary one.
+fn fewer(seeds: std::ops::Range<u64>) -> std::ops::Range<u64> {
+    let count = seeds.end - seeds.start;
+    seeds.start..seeds.start + count.div_ceil(3)
+}
+
 /// Runs all seeds on both cores; returns what went wrong, by seed.
 fn campaign(seeds: std::ops::Range<u64>, faults: Faults) -> Vec<(u64, String)> {
     let half = seeds.start.midpoint(seeds.end);
@@ -69,6 +75,21 @@ fn where_nothing_goes_wrong_every_tick_of_a_job_that_replaces_is_run() {
         let world = World::play(seed, Faults::NONE);
         check::all(&world).and_then(|()| check::calm(&world)).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
     }
+}
+
+#[test]
+fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on() {
+    let failures = campaign(fewer(seeds()), Faults::AMNESIA);
+    let first: Vec<_> = failures.iter().take(60).collect();
+    assert!(failures.is_empty(), "{} seeds failed; the first: {first:#?}", failures.len());
+}
+
+/// The twin: a store that does not notice that it forgot.
+#[test]
+fn without_the_memory_guard_a_store_that_forgets_starts_ticks_twice() {
+    let failures = campaign(0..60, Faults { guard: false, ..Faults::AMNESIA });
+    let double = failures.iter().filter(|(_, what)| what.contains("started twice")).count();
+    assert!(double > 0, "60 seeds without the guard, and no double start: the simulation does not look");
 }
 
 #[test]

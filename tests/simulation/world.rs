@@ -1,6 +1,9 @@
+mod amnesia;
+
 use super::check;
 use super::random::Random;
 use super::table;
+use amnesia::Amnesia;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use onecron::clock::Boot;
@@ -37,21 +40,27 @@ pub struct Faults {
     pub network: bool,
     pub crashes: bool,
     pub clocks: bool,
+    /// The store forgets: everything, the last seconds, or some records.
+    pub amnesia: bool,
     /// Whether the store checks owner and start at begin. The twin turns it off.
     pub fence: bool,
+    /// Whether the store notices that it may have forgotten. The twin turns it off.
+    pub guard: bool,
     /// Whether a run whose stop was asked for keeps its slot until it is gone. The twin turns it off.
     pub drains: bool,
 }
 
 impl Faults {
-    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, fence: true, drains: true };
+    pub const ALL: Self =
+        Self { network: true, crashes: true, clocks: true, amnesia: false, fence: true, guard: true, drains: true };
+    pub const AMNESIA: Self = Self { amnesia: true, ..Self::ALL };
     pub const NONE: Self = Self { network: false, crashes: false, clocks: false, ..Self::ALL };
 }
 
 #[derive(Debug)]
 enum What {
     Wake { replica: usize },
-    Arrive { replica: usize, incarnation: u32, request: RequestId, steps: Arc<Vec<Step>>, reply: Option<Micros> },
+    Arrive { sent: Sent, reply: Option<Micros> },
     Reply { replica: usize, incarnation: u32, request: RequestId, result: Result<Vec<Answer>, StoreFailure> },
     ArriveMeeting { replica: usize, incarnation: u32, sent: Boot, meeting: Meeting, reply: Option<Micros> },
     Tell { replica: usize, incarnation: u32, event: Event },
@@ -62,6 +71,20 @@ enum What {
     Restart { replica: usize },
     Pause { replica: usize, until: Micros },
     Step { replica: usize, by_ms: i64 },
+    Remember,
+    Forget { how: Amnesia },
+    StoreChanged { replica: usize },
+}
+
+/// A request on its way.
+#[derive(Debug)]
+pub struct Sent {
+    replica: usize,
+    incarnation: u32,
+    request: RequestId,
+    steps: Arc<Vec<Step>>,
+    /// What the store was when the request was sent: one that has restarted since does not get it.
+    server: String,
 }
 
 /// What is asked beside steps.
@@ -114,7 +137,7 @@ pub struct Line {
 #[derive(Debug)]
 pub struct World {
     random: Random,
-    faults: Faults,
+    pub faults: Faults,
     now: Micros,
     queue: BTreeMap<(Micros, u64), What>,
     sequence: u64,
@@ -127,6 +150,13 @@ pub struct World {
     pub lives: Vec<(usize, u32, Micros, Micros)>,
     /// From, to: when a replica's clock was off by seconds.
     pub skewed: Vec<(usize, Micros, Micros)>,
+    /// What the store will go back to.
+    remembered: Records,
+    /// Jobs that a replica registered which had not heard that the store forgot them, and when: until their owners speak
+    /// up, the store cannot know of their runs.
+    pub met_anew: Vec<(JobName, Micros)>,
+    /// When the store evicted records: it takes a moment until somebody notices.
+    pub evicted: Vec<Micros>,
     /// Runs that were asked to end before their process was there.
     stopped_early: BTreeSet<(usize, u32, RunKey)>,
 }
@@ -170,8 +200,14 @@ impl World {
             lines: Vec::new(),
             lives: Vec::new(),
             skewed: Vec::new(),
+            remembered: Records::default(),
+            met_anew: Vec::new(),
+            evicted: Vec::new(),
             stopped_early: BTreeSet::new(),
         };
+        if faults.amnesia {
+            world.plan_amnesia();
+        }
         for replica in 0..REPLICAS {
             let at = world.random.between(0, 3 * SECOND);
             world.put(at, What::Restart { replica });
@@ -254,8 +290,12 @@ impl World {
                     self.tell(replica, Event::Woke);
                 }
             }
-            What::Arrive { replica, incarnation, request, steps, reply } => {
+            What::Arrive { sent: Sent { replica, incarnation, request, steps, server }, reply } => {
                 let now = self.store_time();
+                if server != self.records.identity.server {
+                    let failure = StoreFailure { kind: "maybe_applied", detail: "the connection was cut".into() };
+                    return self.put(self.now, What::Reply { replica, incarnation, request, result: Err(failure) });
+                }
                 let answers = steps.iter().map(|step| self.apply(step, now)).collect();
                 if let Some(at) = reply {
                     self.put(at, What::Reply { replica, incarnation, request, result: Ok(answers) });
@@ -318,6 +358,9 @@ impl World {
                 self.replicas[replica].wake = None;
             }
             What::Restart { replica } => self.restart(replica),
+            What::Remember => self.remembered = self.records.clone(),
+            What::Forget { how } => self.forget(how),
+            What::StoreChanged { replica } => self.tell(replica, Event::StoreChanged),
             What::Pause { replica, until } => {
                 self.replicas[replica].paused_until = until;
                 self.replicas[replica].wake = Some(until);
@@ -338,31 +381,6 @@ impl World {
         }
         self.put(until, what(value));
         true
-    }
-
-    fn apply(&mut self, step: &Step, now: i64) -> Answer {
-        if !self.faults.fence
-            && let Step::Begin { run, request, .. } = step
-        {
-            let record = self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned();
-            let open = |record: &RunRecord| matches!(record.state, RunState::Claimed | RunState::Begun);
-            if let Some(RunRecord { owner, start, .. }) = record.filter(open) {
-                let blind = Step::Begin { run: run.clone(), owner, start, request: request.clone() };
-                return self.records.apply(&blind, now);
-            }
-        }
-        if !self.faults.drains
-            && let Step::AskStop { run, reason, .. } = step
-        {
-            let record = self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned();
-            if let Some(RunRecord { owner, start, .. }) = record {
-                let (exit_code, signal, error) = (None, None, String::new());
-                let (outcome, output_tail) = (reason.outcome(), String::new());
-                let ending = Ending { outcome, exit_code, signal, duration_ms: 0, error, output_tail };
-                self.records.apply(&Step::Complete { run: run.clone(), owner, start, ending }, now);
-            }
-        }
-        self.records.apply(step, now)
     }
 
     fn restart(&mut self, replica: usize) {
@@ -463,7 +481,8 @@ impl World {
         let incarnation = self.replicas[replica].incarnation;
         let (there, reply) = self.travel();
         if let Some(there) = there {
-            self.put(there, What::Arrive { replica, incarnation, request, steps, reply });
+            let server = self.records.identity.server.clone();
+            self.put(there, What::Arrive { sent: Sent { replica, incarnation, request, steps, server }, reply });
         }
         if reply.is_none() {
             let result = Err(no_answer());

@@ -25,6 +25,10 @@ pub fn job_record(decided_through: i64) -> JobRecord {
         failures: 0,
         keep_ms: 3_600_000,
         history: [200, 3, 10],
+        identity: "store".into(),
+        evicted: 0,
+        forgot_at: 0,
+        quiet_ms: 0,
     }
 }
 
@@ -85,6 +89,10 @@ pub fn yes(step: &Step) -> Answer {
         Step::Wait { .. } => answer(Verdict::Free),
         Step::AskStop { .. } => answer(Verdict::Asked),
         Step::Renew { run, start, .. } => with(Verdict::Renewed, mine(run, (RunState::Begun, *start, 3))),
+        Step::Reassert(word) => {
+            let state = if word.begun { RunState::Begun } else { RunState::Claimed };
+            with(Verdict::Renewed, mine(&word.run, (state, word.start, word.number + NUMBER_LEAP)))
+        }
         Step::Complete { run, start, .. } => with(Verdict::Recorded, mine(run, (RunState::Done, *start, 3))),
         Step::Abandon { run, start, .. } => with(Verdict::Released, mine(run, (RunState::Abandoned, *start, 3))),
         Step::Settle { run, expect: Expect::Unchanged(seen), decision: Decision::Lost, .. } => {

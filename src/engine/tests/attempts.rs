@@ -98,10 +98,14 @@ fn an_end_beside_lost_is_recorded_without_a_word_and_a_refused_one_is_said() {
         (with(Verdict::Fenced, record(&run(), (RunState::Begun, 2, 1))), "the run is begun by other-1"),
         (answer(Verdict::Gone), "the store knows no such run"),
     ] {
-        let mut bench = Bench::running(job("a"));
+        // After its lease: before, it would be asserted.
+        let mut bench = Bench::running(allowing("a"));
+        bench.until(15_000);
+        bench.fail();
         bench.end(0);
+        bench.until(16_500);
         let said = Notice::RunUnrecorded { facts: facts(&run()), detail: detail.into() };
-        assert_eq!(bench.reply(vec![answer]), [Effect::Notice(said)]);
+        assert_eq!(notices(&bench.reply(vec![answer])).last(), Some(&said));
         assert_eq!(bench.engine.running(), 0);
     }
 }

@@ -19,7 +19,8 @@ fn settle_own(decision: Decision) -> Step {
 fn busy(occupant: i64, renewed: bool, number: u64) -> Answer {
     let occupant = run_at(occupant);
     let open = vec![record(&occupant, (RunState::Begun, 1, number))];
-    Answer { open, ..answer(Verdict::Busy { occupant: occupant.scheduled_for, renewed }) }
+    let job = with(Verdict::Begun, mine(&run(), (RunState::Claimed, 0, 2))).job;
+    Answer { job, open, ..answer(Verdict::Busy { occupant: occupant.scheduled_for, renewed }) }
 }
 
 fn overlap(occupant: i64) -> Notice {
@@ -194,12 +195,16 @@ fn a_tick_that_a_later_one_overtook_is_superseded() {
 
 #[test]
 fn a_claim_that_the_store_forgot_is_not_started() {
+    // So late that it is not asserted any more.
     let mut bench = Bench::beginning(job("a"));
+    bench.pass(secs(5));
     let effects = bench.reply(vec![answer(Verdict::Forgot)]);
     assert_eq!(notices(&effects), [skipped(&run(), SkipReason::StoreForgot)]);
     assert_eq!(asked(&effects), [settle_own(Decision::Missed(MissedReason::StoreForgot))]);
     let mut bench = Bench::beginning(job("a"));
-    assert_eq!(bench.reply(vec![answer(Verdict::Gone)]), [Effect::Notice(skipped(&run(), SkipReason::StoreForgot))]);
+    bench.pass(secs(5));
+    let effects = bench.reply(vec![answer(Verdict::Gone)]);
+    assert_eq!(notices(&effects), [skipped(&run(), SkipReason::StoreForgot)]);
     assert_eq!(bench.engine.running(), 0);
 }
 

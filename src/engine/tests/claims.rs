@@ -126,7 +126,9 @@ fn a_tick_that_is_refused_is_one_line_with_the_reason() {
         (Verdict::Paused, SkipReason::Paused),
     ] {
         let mut bench = Bench::claiming(job("a"));
-        let effects = bench.reply(vec![answer(verdict)]);
+        // Of a new job all is decided up to where its history begins.
+        let through = if verdict == Verdict::Forgot { TICK } else { DECIDED };
+        let effects = bench.reply(vec![Answer { job: Some(job_record(through)), ..answer(verdict) }]);
         assert_eq!(notices(&effects), [skipped(&run(), reason)]);
         let later =
             bench.until_with(19_999, &mut |step| matches!(step, Step::Settle { .. }).then(|| too_early(20_000)));

@@ -14,6 +14,7 @@ mod claims;
 mod clock;
 mod drain;
 mod fleet;
+mod guard;
 mod jitter;
 mod leases;
 mod outages;
@@ -193,7 +194,10 @@ impl Bench {
         bench
     }
 
-    fn tell(&mut self, event: Event) -> Vec<Effect> {
+    fn tell(&mut self, mut event: Event) -> Vec<Effect> {
+        if let Event::Answered { result: Ok(answers), .. } = &mut event {
+            answers.iter_mut().for_each(|answer| self.leave_out_older_news(answer));
+        }
         let effects = self.engine.handle(self.now, event);
         for effect in &effects {
             if let Effect::Ask { request, steps } = effect {
@@ -201,6 +205,16 @@ impl Bench {
             }
         }
         effects
+    }
+
+    /// An answer made by [`answers::answer`] says nothing of the job that is newer than what was said before. To the
+    /// engine that would be a store that went back.
+    fn leave_out_older_news(&self, answer: &mut Answer) {
+        let known = self.engine.jobs.values().map(|job| job.revision).max().unwrap_or(0);
+        let registers = matches!(answer.verdict, Verdict::Registered { .. });
+        if !registers && answer.job.as_ref().is_some_and(|job| job.revision == 1) && known > 1 {
+            answer.job = None;
+        }
     }
 
     /// Lets both clocks move.

@@ -59,6 +59,27 @@ fn a_begun_run_that_does_not_change_for_a_lease_is_lost_once() {
 }
 
 #[test]
+fn an_answer_that_was_long_under_way_does_not_make_a_lost_run_begun_again() {
+    let begun = record(&run(), (RunState::Begun, 1, 2));
+    let mut bench = Bench::watching(job("a"), begun.clone());
+    let mut store = |step: &Step| match step {
+        Step::Read { .. } => None, // from here on reads get no answer
+        step => Some(yes(step)),
+    };
+    bench.until_with(15_100, &mut |step| match step {
+        Step::Read { .. } => Some(read(begun.clone())),
+        step => Some(yes(step)),
+    });
+    assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
+    let late = Answer { open: vec![begun.clone()], ..answer(Verdict::Registered { fresh: false, rescheduled: false }) };
+    let now = bench.now;
+    bench.engine.job_registered(now, &name("a"), late);
+    assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
+    let effects = bench.until_with(36_000, &mut store);
+    assert!(!notices(&effects).iter().any(|notice| matches!(notice, Notice::RunLost { .. })), "{effects:?}");
+}
+
+#[test]
 fn a_watcher_that_was_too_slow_says_nothing() {
     let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
     bench.until_with(15_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
@@ -210,4 +231,17 @@ fn a_run_that_somebody_took_over_while_ours_ended_is_watched() {
     let steps = asked(&effects);
     let claim = steps.iter().find_map(takes).expect("a takeover");
     assert_eq!(claim.takeover, Some(taken.seen()));
+}
+
+/// It waited while this replica was suspended.
+#[test]
+fn an_answer_that_was_overtaken_does_not_make_a_lost_run_begun_again() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    bench.until_with(15_000 + SPREAD, &mut stands(record(&run(), BEGUN)));
+    assert_eq!(notices(&bench.reply_yes()).len(), 1, "it is lost");
+    bench.engine.watch(bench.now, run(), record(&run(), BEGUN));
+    assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
+    let renewed = record(&run(), (RunState::Begun, 2, 3));
+    bench.engine.watch(bench.now, run(), renewed.clone());
+    assert_eq!(bench.engine.watches[&run()].record, renewed, "news is taken");
 }

@@ -66,3 +66,28 @@ fn the_record_tells_apart_what_has_other_ticks() {
     assert_eq!(one.with_dst(rule).record(), "30 2 * * *; dst Skip/First");
     assert_eq!(all(&["30 2 * * *", "@hourly"]).with_dst(rule).record(), "30 2 * * *; @hourly; dst Skip/First");
 }
+
+/// What the other part handles is left out before the list is cut, and not after.
+#[test]
+fn a_long_list_of_times_that_one_part_runs_anyway_hides_none_of_the_others() {
+    let (from, until) = (at("2026-10-01T00:00:00Z"), at("2026-11-01T00:00:00Z"));
+    let both = all(&["* 0-59 2 * * *", "* */30,1 2 * * *"]);
+    let shift = both.zone().shifts(from, until)[0];
+    let effects = both.effects(&shift);
+    let fixed = effects.iter().find(|effect| effect.is_of_fixed_times).unwrap();
+    assert!(fixed.text.starts_with("02:02, 02:02:01 and more than 98 others come twice"), "{}", fixed.text);
+}
+
+#[test]
+fn distances_end_where_calendars_do() {
+    let yearly = schedule("@every 366d", "UTC");
+    assert_eq!(yearly.after(at("2199-12-31T00:00:00Z")), None);
+    assert!(yearly.after(at("0001-01-01T00:00:00Z")).unwrap() >= at("1900-01-01T00:00:00Z"));
+}
+
+#[test]
+fn a_refused_zone_is_shown_without_control_characters_and_not_at_length() {
+    let error = super::Zone::find("X\u{1b}[31m\nFAKE").unwrap_err().to_string();
+    assert!(error.contains("X\\u{1b}[31m\\nFAKE"), "{error}");
+    assert!(super::Zone::find(&"x".repeat(5000)).unwrap_err().to_string().len() < 200);
+}

@@ -1,8 +1,11 @@
 //! The one connection to a server: made at the first request, dropped at the first doubt, made again at the next.
 
+use super::identity;
+use super::identity::Heartbeat;
 use super::scripts::Scripts;
 use crate::store::Error;
 use crate::store::ErrorKind;
+use crate::store::Identity;
 use redis::AsyncConnectionConfig;
 use redis::Client;
 use redis::Pipeline;
@@ -26,6 +29,7 @@ pub(super) struct Link {
     client: Client,
     shown: String,
     pub scripts: Scripts,
+    heartbeat: Heartbeat,
     state: Mutex<State>,
     /// How many attempts to connect failed: who waited for one that did shares its result, instead of queueing up
     /// for another two seconds each.
@@ -35,9 +39,19 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     connection: Option<MultiplexedConnection>,
+    /// What the server at its other end is.
+    identity: Identity,
     /// Tells connections apart, so that an old one's failure does not drop its successor.
     generation: u64,
     failure: Option<(ErrorKind, String)>,
+}
+
+/// A connection that can be used, and what is at its other end.
+struct Connected {
+    connection: MultiplexedConnection,
+    generation: u64,
+    identity: Identity,
+    is_new: bool,
 }
 
 /// What went wrong, before it is known what it was for.
@@ -53,8 +67,11 @@ pub(super) struct Failure {
 }
 
 impl Link {
-    pub fn new(client: Client, shown: String) -> Self {
-        Self { client, shown, scripts: Scripts::new(), state: Mutex::default(), failures: AtomicU64::new(0) }
+    /// A link to a server; with the key of the heartbeat that is left there.
+    pub fn new(client: Client, shown: String, heartbeat: String) -> Self {
+        let heartbeat = Heartbeat::new(heartbeat, Scripts::heartbeat());
+        let (state, failures) = (Mutex::default(), AtomicU64::new(0));
+        Self { client, shown, scripts: Scripts::new(), heartbeat, state, failures }
     }
 
     /// The URL without password.
@@ -69,11 +86,21 @@ impl Link {
     /// Sends commands in one round trip; all replies, or the first error among them. Scripts that the server lost are
     /// loaded and everything is sent again: that is safe because all that we send is idempotent.
     pub async fn query(&self, operation: &'static str, pipeline: &Pipeline) -> Result<Vec<Value>, Error> {
-        let mut tried = self.attempt(pipeline).await;
+        self.query_as(operation, |_| pipeline.clone()).await
+    }
+
+    /// The same with commands that say what the server is, as it was read from the very connection that they take: a
+    /// server that has restarted since cannot get them.
+    pub async fn query_as(
+        &self,
+        operation: &'static str,
+        pipeline: impl Fn(&Identity) -> Pipeline,
+    ) -> Result<Vec<Value>, Error> {
+        let mut tried = self.attempt(&pipeline).await;
         // Servers and balancers close connections that were idle, which shows at the next use. That is no outage; and
         // what was sent may be sent again, since all of it is idempotent.
         if tried.as_ref().is_err_and(|failure| failure.closed) {
-            tried = self.attempt(pipeline).await;
+            tried = self.attempt(&pipeline).await;
         }
         let failure = match tried {
             Ok(replies) => return Ok(replies),
@@ -82,13 +109,46 @@ impl Link {
         if !failure.unknown_script {
             return Err(self.error(operation, failure));
         }
-        self.attempt(&self.load_scripts()).await.map_err(|failure| self.error(operation, failure))?;
-        self.attempt(pipeline).await.map_err(|failure| self.error(operation, failure))
+        self.attempt(&|_| self.load_scripts()).await.map_err(|failure| self.error(operation, failure))?;
+        self.attempt(&pipeline).await.map_err(|failure| self.error(operation, failure))
     }
 
-    async fn attempt(&self, pipeline: &Pipeline) -> Result<Vec<Value>, Failure> {
-        let (mut connection, generation, is_new) = self.connection().await?;
-        let mut outcome = send(&mut connection, pipeline).await;
+    /// Reads again what the server is: it may have been promoted, or have evicted keys, while the connection stayed. To
+    /// be asked every second: it leaves a heartbeat.
+    pub async fn identity(&self) -> Result<Identity, Error> {
+        let mut tried = self.ask_identity().await;
+        if tried.as_ref().is_err_and(|failure| failure.closed) {
+            tried = self.ask_identity().await;
+        }
+        tried.map_err(|failure| self.error("identity", failure))
+    }
+
+    async fn ask_identity(&self) -> Result<Identity, Failure> {
+        let Connected { mut connection, generation, is_new, .. } = self.connection().await?;
+        let found = self.heartbeat.beat(&mut connection).await;
+        let mut state = self.state.lock().await;
+        let current = state.generation == generation;
+        match found {
+            Ok(found) => {
+                if current {
+                    state.identity = found.clone();
+                }
+                Ok(found)
+            }
+            Err(error) => {
+                let mut failure = classify(&error);
+                failure.closed &= !is_new;
+                if failure.drops && current {
+                    state.connection = None;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    async fn attempt(&self, pipeline: &impl Fn(&Identity) -> Pipeline) -> Result<Vec<Value>, Failure> {
+        let Connected { mut connection, generation, identity, is_new } = self.connection().await?;
+        let mut outcome = send(&mut connection, &pipeline(&identity)).await;
         if let Err(failure) = &mut outcome
             && failure.drops
         {
@@ -101,11 +161,12 @@ impl Link {
         outcome
     }
 
-    async fn connection(&self) -> Result<(MultiplexedConnection, u64, bool), Failure> {
+    async fn connection(&self) -> Result<Connected, Failure> {
         let failures = self.failures.load(Ordering::Acquire);
         let mut state = self.state.lock().await;
         if let Some(connection) = &state.connection {
-            return Ok((connection.clone(), state.generation, false));
+            let (connection, identity) = (connection.clone(), state.identity.clone());
+            return Ok(Connected { connection, generation: state.generation, identity, is_new: false });
         }
         if self.failures.load(Ordering::Acquire) != failures
             && let Some((kind, detail)) = state.failure.clone()
@@ -113,11 +174,12 @@ impl Link {
             return Err(Failure { kind, detail, drops: false, closed: false, unknown_script: false });
         }
         match self.connect().await {
-            Ok(connection) => {
+            Ok((connection, identity)) => {
                 state.generation += 1;
                 state.failure = None;
                 state.connection = Some(connection.clone());
-                Ok((connection, state.generation, true))
+                state.identity = identity.clone();
+                Ok(Connected { connection, generation: state.generation, identity, is_new: true })
             }
             Err(failure) => {
                 state.failure = Some((failure.kind, failure.detail.clone()));
@@ -127,23 +189,25 @@ impl Link {
         }
     }
 
-    /// Connects, and loads the scripts: a server that wants a password accepts connections without, and says so at the
+    /// Connects, asks what the server is and loads the scripts: a server that wants a password accepts connections without, and says so at the
     /// first command only.
-    async fn connect(&self) -> Result<MultiplexedConnection, Failure> {
+    async fn connect(&self) -> Result<(MultiplexedConnection, Identity), Failure> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_WITHIN))
             .set_response_timeout(Some(ANSWER_WITHIN));
         let connecting = async {
             let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
+            // First, since it is short: a server that wants a password hangs up on whoever sends it long commands without.
+            let identity = identity::read(&mut connection).await?;
             let replies: Vec<Value> = self.load_scripts().query_async(&mut connection).await?;
             for reply in replies {
                 reply.extract_error()?;
             }
-            Ok(connection)
+            Ok((connection, identity))
         };
         let failed = |kind, detail| Failure { kind, detail, drops: true, closed: false, unknown_script: false };
         match timeout(CONNECT_WITHIN, connecting).await {
-            Ok(Ok(connection)) => Ok(connection),
+            Ok(Ok(connected)) => Ok(connected),
             Ok(Err(error)) => {
                 let Failure { kind, detail, .. } = classify(&error);
                 let kind = if kind == ErrorKind::MaybeApplied { ErrorKind::NotSent } else { kind };

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! onecron:<ns>:jobs                                set: names of all jobs
+//! onecron:<ns>:heartbeat                           hash: until when the server was surely there
 //! onecron:<ns>:replicas                            hash: each member's presence, JSON
 //! onecron:<ns>:{<job>}:job                         hash: the job's record
 //! onecron:<ns>:{<job>}:run:2026-03-01T02:00:00Z    hash: a run's record
@@ -13,6 +14,7 @@
 //! onecron:<ns>:{<job>}:output:succeeded|failed     list of JSON: output of the newest of each
 //! ```
 
+mod identity;
 mod link;
 mod probe;
 mod scripts;
@@ -21,6 +23,7 @@ mod wire;
 
 use super::Error;
 use super::ErrorKind;
+use super::Identity;
 use super::Probe;
 use super::Store;
 use super::fields::JOB_FIELDS;
@@ -80,7 +83,8 @@ impl RedisStore {
         })?;
         let shown = shown(&info);
         let client = Client::open(info).map_err(|error| error.to_string())?;
-        Ok(Self { link: Link::new(client, shown), namespace: namespace.clone() })
+        let heartbeat = format!("onecron:{namespace}:heartbeat");
+        Ok(Self { link: Link::new(client, shown, heartbeat), namespace: namespace.clone() })
     }
 
     fn jobs_key(&self) -> String {
@@ -119,6 +123,22 @@ impl RedisStore {
     fn exactly<const N: usize>(&self, operation: &'static str, replies: Vec<Value>) -> Result<[Value; N], Error> {
         let count = replies.len();
         replies.try_into().map_err(|_| self.bad(operation, format!("{count} replies to {N} commands")))
+    }
+
+    /// The commands of a batch. Before a job's record comes its place on the list of all jobs: the other way round, a
+    /// crash in between leaves a job that nobody finds.
+    fn pipeline(&self, steps: &[Step], identity: &Identity) -> Pipeline {
+        let mut pipeline = redis::pipe();
+        for step in steps {
+            let job = step.job().as_str();
+            if matches!(step, Step::Register(_)) {
+                pipeline.cmd("SADD").arg(self.jobs_key()).arg(job);
+            }
+            let arguments = wire::arguments(step, identity);
+            call(&mut pipeline, self.link.scripts.of(step), self.key(job, "job"), &arguments);
+        }
+        pipeline.ignore_errors();
+        pipeline
     }
 
     /// Says which jobs exist again after one was taken off the list: one that was registered in between stays on it.
@@ -174,27 +194,19 @@ impl Store for RedisStore {
     }
 
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
-        let mut pipeline = redis::pipe();
-        // Whether a reply is an answer. Before a job's record comes its place on the list of all jobs: the other way
-        // round, a crash in between leaves a job that nobody finds.
-        let mut is_answer = Vec::with_capacity(steps.len());
-        for step in steps {
-            let job = step.job().as_str();
-            if matches!(step, Step::Register(_)) {
-                pipeline.cmd("SADD").arg(self.jobs_key()).arg(job);
-                is_answer.push(false);
-            }
-            call(&mut pipeline, self.link.scripts.of(step), self.key(job, "job"), &wire::arguments(step));
-            is_answer.push(true);
+        let Some(operation) = steps.first().map(Step::name) else { return Ok(Vec::new()) };
+        if steps.iter().any(|step| matches!(step, Step::Register(_))) {
+            // What is registered must say what the server is now, and not when we connected.
+            self.link.identity().await?;
         }
-        if steps.is_empty() {
-            return Ok(Vec::new());
-        }
-        let operation = steps.first().map_or("apply", Step::name);
-        let replies = self.query(operation, &mut pipeline).await?;
-        let answers = replies.iter().zip(is_answer).filter(|(_, is_answer)| *is_answer);
-        answers
-            .map(|(reply, _)| wire::answer(reply))
+        let pipeline = |identity: &Identity| self.pipeline(steps, identity);
+        let replies = self.link.query_as(operation, pipeline).await?;
+        // Each step's script answers; a registration's follows one more command.
+        let extra = |step: &Step| usize::from(matches!(step, Step::Register(_)));
+        let mut replies = replies.iter();
+        steps
+            .iter()
+            .map(|step| replies.nth(extra(step)).map_or_else(|| Err(BadReply::none()), wire::answer))
             .collect::<Result<_, BadReply>>()
             .map_err(|error| self.bad(operation, error))
     }
@@ -242,6 +254,10 @@ impl Store for RedisStore {
         let [time] = self.exactly("time", replies)?;
         let (seconds, micros): (i64, u32) = self.read("time", time)?;
         DateTime::from_timestamp(seconds, micros * 1000).ok_or_else(|| self.bad("time", format!("{seconds} s")))
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
+        self.link.identity().await
     }
 
     async fn probe(&self) -> Result<Probe, Error> {

@@ -12,7 +12,7 @@ pub(super) struct Told<'a> {
 }
 
 impl Told<'_> {
-    fn get(&self, name: &str) -> &str {
+    pub fn get(&self, name: &str) -> &str {
         let line = |line: &&str| line.split_once(':').is_some_and(|(key, _)| key == name);
         let found = self.info.and_then(|info| info.lines().find(line));
         found.and_then(|line| line.split_once(':')).map_or("", |(_, value)| value.trim())

@@ -21,6 +21,7 @@ pub(super) struct Scripts {
     begin: Script,
     ask_stop: Script,
     renew: Script,
+    reassert: Script,
     complete: Script,
     abandon: Script,
     settle: Script,
@@ -41,6 +42,8 @@ impl Scripts {
             begin: script(include_str!("lua/begin.lua")),
             ask_stop: script(include_str!("lua/ask_stop.lua")),
             renew: script(include_str!("lua/renew.lua")),
+            // Where there is nothing to make again, it is a renewal.
+            reassert: script(concat!(include_str!("lua/reassert.lua"), include_str!("lua/renew.lua"))),
             complete: script(include_str!("lua/complete.lua")),
             abandon: script(include_str!("lua/abandon.lua")),
             settle: script(include_str!("lua/settle.lua")),
@@ -50,6 +53,12 @@ impl Scripts {
         }
     }
 
+    /// A script of its own: it is about no job.
+    pub fn heartbeat() -> Script {
+        let code = include_str!("lua/heartbeat.lua").to_owned();
+        whole(code)
+    }
+
     pub fn of(&self, step: &Step) -> &Script {
         match step {
             Step::Register(_) => &self.register,
@@ -57,6 +66,7 @@ impl Scripts {
             Step::Begin { .. } | Step::Wait { .. } => &self.begin,
             Step::AskStop { .. } => &self.ask_stop,
             Step::Renew { .. } => &self.renew,
+            Step::Reassert(_) => &self.reassert,
             Step::Complete { .. } => &self.complete,
             Step::Abandon { .. } => &self.abandon,
             Step::Settle { .. } => &self.settle,
@@ -64,13 +74,14 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 11] {
+    pub fn all(&self) -> [&Script; 12] {
         [
             &self.register,
             &self.claim,
             &self.begin,
             &self.ask_stop,
             &self.renew,
+            &self.reassert,
             &self.complete,
             &self.abandon,
             &self.settle,
@@ -91,6 +102,7 @@ mod tests {
     use super::*;
     use crate::job::EARLY_TOLERANCE_MS;
     use crate::job::FORMAT;
+    use crate::job::NUMBER_LEAP;
     use crate::job::STARTS_MOST;
     use crate::store::transition::DROPPED_MOST;
 
@@ -100,6 +112,7 @@ mod tests {
             ("FORMAT", i64::from(FORMAT)),
             ("EARLY_TOLERANCE_MS", EARLY_TOLERANCE_MS),
             ("STARTS_MOST", i64::from(STARTS_MOST)),
+            ("NUMBER_LEAP", i64::try_from(NUMBER_LEAP).unwrap()),
             ("DROPPED_MOST", i64::try_from(DROPPED_MOST).unwrap()),
         ] {
             assert!(COMMON.contains(&format!("local {name} = {value}\n")), "{name} is not {value} in common.lua");

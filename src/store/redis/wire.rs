@@ -6,6 +6,7 @@ use crate::job::Decision;
 use crate::job::Expect;
 use crate::job::HistoryEntry;
 use crate::job::JobRecord;
+use crate::job::Reassert;
 use crate::job::Registration;
 use crate::job::RunRecord;
 use crate::job::Seen;
@@ -13,14 +14,23 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Unreadable;
 use crate::job::Verdict;
+use crate::store::Identity;
 use crate::store::fields::JOB_FIELDS;
 use crate::store::fields::RUN_FIELDS;
 use redis::Value;
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// The arguments of a step's script. The first two say the tick; each script's first lines say the others.
-pub(super) fn arguments(step: &Step) -> Vec<String> {
+/// The arguments of a step's script. The first two say the tick, the last three what the store is; each script's first
+/// lines say the others.
+pub(super) fn arguments(step: &Step, identity: &Identity) -> Vec<String> {
+    let mut args = own_arguments(step);
+    let missing_until = identity.missing_until.map_or_else(String::new, |until| until.to_string());
+    args.extend([identity.server.clone(), identity.evicted.to_string(), missing_until]);
+    args
+}
+
+fn own_arguments(step: &Step) -> Vec<String> {
     let mut args = match step.run() {
         Some(run) => vec![run.scheduled_for.to_string(), run.scheduled_for.seconds().to_string()],
         None => vec![String::new(), String::new()],
@@ -36,6 +46,7 @@ pub(super) fn arguments(step: &Step) -> Vec<String> {
         Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
             args.extend([owner.to_string(), start.to_string()]);
         }
+        Step::Reassert(reassert) => args.extend(reassert_arguments(reassert)),
         Step::Complete { owner, start, ending, .. } => args.extend([
             owner.to_string(),
             start.to_string(),
@@ -77,7 +88,31 @@ fn text_of(number: Option<i32>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }
 
-fn registration_arguments(registration: &Registration) -> [String; 8] {
+fn flag(set: bool) -> String {
+    u8::from(set).to_string()
+}
+
+fn reassert_arguments(reassert: &Reassert) -> [String; 14] {
+    [
+        reassert.owner.to_string(),
+        reassert.start.to_string(),
+        flag(reassert.begun),
+        reassert.lease_ms.to_string(),
+        reassert.grace_ms.to_string(),
+        reassert.takeover_ms.to_string(),
+        flag(reassert.exclusive),
+        flag(reassert.rerun),
+        reassert.trigger.clone(),
+        reassert.spec_hash.clone(),
+        reassert.number.to_string(),
+        reassert.delay_ms.to_string(),
+        reassert.stop_grace_ms.to_string(),
+        reassert.when_busy.as_str().into(),
+    ]
+}
+
+fn registration_arguments(registration: &Registration) -> [String; 15] {
+    let knew = registration.knew.unwrap_or_default();
     let [ticks, successful, failed] = registration.history;
     [
         registration.schedule.clone(),
@@ -88,11 +123,17 @@ fn registration_arguments(registration: &Registration) -> [String; 8] {
         ticks.to_string(),
         successful.to_string(),
         failed.to_string(),
+        registration.quiet_ms.to_string(),
+        flag(registration.knew.is_some()),
+        knew.since.to_string(),
+        knew.decided_through.to_string(),
+        flag(knew.missing),
+        knew.forgot_at.to_string(),
+        knew.quiet_for_ms.to_string(),
     ]
 }
 
 fn claim_arguments(claim: &Claim) -> Vec<String> {
-    let flag = |set: bool| u8::from(set).to_string();
     let mut args = vec![
         claim.owner.to_string(),
         claim.previous.to_string(),
@@ -127,6 +168,13 @@ pub(super) enum BadReply {
     /// A record that cannot be read.
     #[error("{0}")]
     Record(Unreadable),
+}
+
+impl BadReply {
+    /// There are fewer replies than commands.
+    pub fn none() -> Self {
+        Self::Form("nothing".into())
+    }
 }
 
 impl From<Unreadable> for BadReply {
@@ -204,6 +252,7 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "unregistered" => Verdict::Unregistered,
         "begun" => Verdict::Begun,
         "busy" => Verdict::Busy { occupant: Tick::parse(detail).ok_or_else(bad)?, renewed: other == "1" },
+        "quiet" => Verdict::Quiet,
         "superseded" => Verdict::Superseded,
         "stop_asked" => Verdict::StopAsked,
         "asked" => Verdict::Asked,

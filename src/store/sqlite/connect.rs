@@ -23,12 +23,13 @@ use tokio::time::timeout;
 
 /// What brings the tables from one version to the next, oldest first. Thousands are forms that an older program cannot
 /// use, the rest are additions that it leaves alone.
-const MIGRATIONS: [(i64, &str); 5] = [
+const MIGRATIONS: [(i64, &str); 6] = [
     (1000, include_str!("schema/1000.sql")),
     (1001, include_str!("schema/1001.sql")),
     (1002, include_str!("schema/1002.sql")),
     (1003, include_str!("schema/1003.sql")),
     (1004, include_str!("schema/1004.sql")),
+    (1005, include_str!("schema/1005.sql")),
 ];
 const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 const SCHEMA_FIRST: i64 = MIGRATIONS[0].0;
@@ -41,6 +42,9 @@ const OPEN_PAUSE: Duration = Duration::from_millis(25);
 pub(super) struct Opened {
     pub connection: SqliteConnection,
     file: (u64, u64),
+    /// The id that was written into the file when it was made, and the file's number: a copy that is put in its place
+    /// has the id, and not the number. (The device has none that outlives a restart of the host.)
+    pub stamp: String,
 }
 
 impl Opened {
@@ -87,7 +91,9 @@ async fn set_up(path: &Path, options: &SqliteConnectOptions) -> Result<Opened, F
     let mut connection = options.connect().await?;
     migrate(&mut connection).await?;
     let gone = || Failure::new(ErrorKind::NotSent, "the file vanished while it was being opened");
-    Ok(Opened { connection, file: identity(path).ok_or_else(gone)? })
+    let id: String = sqlx::query_scalar("SELECT id FROM file").fetch_one(&mut connection).await?;
+    let file = identity(path).ok_or_else(gone)?;
+    Ok(Opened { connection, file, stamp: format!("{id}-{}", file.1) })
 }
 
 /// Several processes may do this at once: the second finds the work done.

@@ -7,6 +7,7 @@ mod rows;
 
 use super::Error;
 use super::ErrorKind;
+use super::Identity;
 use super::Probe;
 use super::Store;
 use super::transition;
@@ -112,7 +113,8 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn table(&mut self) -> Table<'_> {
-        Table { connection: &mut self.opened.connection, namespace: self.namespace }
+        let Opened { connection, stamp, .. } = &mut self.opened;
+        Table { connection, namespace: self.namespace, file: stamp }
     }
 
     /// Starts a transaction that no other process can write beside.
@@ -215,6 +217,13 @@ impl SqliteStore {
         DateTime::from_timestamp_millis(now).ok_or_else(out_of_range)
     }
 
+    async fn read_identity(&self) -> Result<Identity, Failure> {
+        let session = self.session().await?;
+        let server = session.opened.stamp.clone();
+        session.keep();
+        Ok(Identity { server, ..Identity::default() })
+    }
+
     async fn look(&self) -> Result<Probe, Failure> {
         let mut session = self.session().await?;
         let probe = connect::probe(&mut session.opened).await?;
@@ -283,6 +292,10 @@ impl Store for SqliteStore {
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
         self.read_time().await.map_err(|failure| self.error("time", failure))
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
+        self.read_identity().await.map_err(|failure| self.error("identity", failure))
     }
 
     async fn probe(&self) -> Result<Probe, Error> {

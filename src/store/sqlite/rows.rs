@@ -12,6 +12,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Unreadable;
 use crate::store::ErrorKind;
+use crate::store::Identity;
 use crate::store::fields::JOB_FIELDS;
 use crate::store::fields::RUN_FIELDS;
 use crate::store::transition::Changes;
@@ -30,6 +31,8 @@ use std::sync::LazyLock;
 pub(super) struct Table<'a> {
     pub connection: &'a mut SqliteConnection,
     pub namespace: &'a Namespace,
+    /// The file, as it was stamped when it was made.
+    pub file: &'a str,
 }
 
 static JOB_BY_NAME: LazyLock<String> =
@@ -161,8 +164,11 @@ impl Table<'_> {
     /// What a step needs to see.
     pub async fn picture(&mut self, step: &Step) -> Result<Picture, Failure> {
         let name = step.job();
+        let store = Identity { server: self.file.to_owned(), ..Identity::default() };
         let query = self.of_job(JOB_BY_NAME.as_str(), name);
-        let Some(row) = query.fetch_optional(&mut *self.connection).await? else { return Ok(Picture::default()) };
+        let Some(row) = query.fetch_optional(&mut *self.connection).await? else {
+            return Ok(Picture { store, ..Picture::default() });
+        };
         let job = Some(job_of(&row, name.as_str())?);
         let mut run = None;
         if let Some(key) = step.run() {
@@ -185,7 +191,7 @@ impl Table<'_> {
             }
             _ => None,
         };
-        Ok(Picture { job, run, open, oldest: oldest.into_iter().flatten().collect(), lowest })
+        Ok(Picture { job, run, open, oldest: oldest.into_iter().flatten().collect(), lowest, store })
     }
 
     /// Saves what a step changed.
@@ -207,6 +213,10 @@ impl Table<'_> {
         for tick in &changes.dropped {
             let sql = "DELETE FROM run WHERE namespace = ? AND job = ? AND scheduled_for = ?";
             self.of_job(sql, name).bind(tick.to_string()).execute(&mut *self.connection).await?;
+        }
+        if let (true, Some(run)) = (changes.withdrawn, &picture.run) {
+            let sql = "DELETE FROM history WHERE namespace = ? AND job = ? AND scheduled_for = ?";
+            self.of_job(sql, name).bind(run.scheduled_for.to_string()).execute(&mut *self.connection).await?;
         }
         if let (Some(history), Some(job)) = (changes.history, &picture.job) {
             self.save_history(name, &history, job.history).await?;

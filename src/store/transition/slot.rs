@@ -31,7 +31,10 @@ pub(super) fn refuses(job: &JobRecord, run: &mut RunRecord, (open, now): (&[RunR
     }
     let others = || open.iter().filter(|other| other.is_in_the_way_of(run.scheduled_for, job.slot));
     let held = job.slot.filter(|occupant| *occupant != run.scheduled_for);
-    let occupant = held.or_else(|| others().next().map(|other| other.scheduled_for))?;
+    let Some(occupant) = held.or_else(|| others().next().map(|other| other.scheduled_for)) else {
+        // A run that held the slot and was lost with it may be going.
+        return (job.quiet_ms > 0).then_some(Verdict::Quiet);
+    };
     let due_at = run.scheduled_for.millis() + run.delay_ms;
     let renewed = open.iter().any(|other| other.scheduled_for == occupant && other.renewed_at >= due_at);
     let is_first = || !open.iter().any(|other| other.scheduled_for != run.scheduled_for && other.is_waiting());

@@ -1,4 +1,6 @@
 use super::*;
+use crate::job::Decision;
+use crate::job::Expect;
 use crate::job::JobName;
 use crate::job::RunKey;
 use crate::job::SkipReason;
@@ -27,6 +29,8 @@ fn registered() -> Records {
         skew_tolerance_ms: -3_600_000,
         keep_ms: 3_600_000,
         history: [9, 9, 9],
+        quiet_ms: 40_000,
+        knew: None,
     };
     records.apply(&Step::Register(registration), NOW);
     records
@@ -243,6 +247,9 @@ fn without_the_floor_and_decided_through_a_dropped_run_runs_again() {
     assert_eq!(job.floor, run().scheduled_for.seconds());
     (job.floor, job.decided_through) = (0, 0);
     let mut picture = Picture { job: Some(job), ..Picture::default() };
+    let verdict = || apply(&mut picture.clone(), &Step::Claim(claim_of("web-2")), later).0.verdict;
+    assert_eq!(verdict(), Verdict::Forgot, "the latest one that began is known without its record");
+    picture.job.as_mut().expect("it is there").last_begun = 0;
     assert_eq!(apply(&mut picture, &Step::Claim(claim_of("web-2")), later).0.verdict, Verdict::Won);
 }
 
@@ -290,7 +297,7 @@ fn a_step_drops_at_most_two_records_however_many_it_is_shown() {
         run: Some(run_record.clone()),
         open: vec![run_record],
         oldest: oldest.clone(),
-        lowest: None,
+        ..Picture::default()
     };
     let (_, changes) = apply(&mut picture, &begin_of("web-1", 0), NOW);
     assert_eq!(changes.dropped, oldest[..2]);

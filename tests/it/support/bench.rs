@@ -4,7 +4,11 @@ use super::server::RedisServer;
 use super::server::find_program;
 use onecron::clock::SystemClock;
 use onecron::job::Namespace;
+use onecron::store::MemoryStore;
 use onecron::store::Store;
+use sqlx::Connection;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -21,10 +25,10 @@ pub enum Kind {
 pub struct Bench {
     pub kind: Kind,
     url: String,
-    _server: Option<RedisServer>,
-    _folder: TempDir,
+    server: Mutex<Option<RedisServer>>,
+    folder: TempDir,
     /// A store in memory lives in its handle.
-    memory: Mutex<BTreeMap<String, Arc<dyn Store>>>,
+    memory: Mutex<BTreeMap<String, Arc<MemoryStore>>>,
 }
 
 impl Bench {
@@ -38,16 +42,42 @@ impl Bench {
             Kind::Redis => server.insert(RedisServer::start(&program(kind)?, &[])).url(),
             Kind::Valkey => server.insert(RedisServer::start(&program(kind)?, &[])).url(),
         };
-        Some(Self { kind, url, _server: server, _folder: folder, memory: Mutex::default() })
+        Some(Self { kind, url, server: Mutex::new(server), folder, memory: Mutex::default() })
     }
 
     /// A handle of its own, as another process has it.
     pub fn open(&self, namespace: &str) -> Arc<dyn Store> {
-        let make = || open(&self.url, namespace);
         if self.kind == Kind::Memory {
+            let make = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             return self.memory.lock().unwrap().entry(namespace.into()).or_insert_with(make).clone();
         }
-        make()
+        open(&self.url, namespace)
+    }
+
+    /// The store goes away and comes back with all that it knew, as one that may have lost something: a server is
+    /// killed and started again, a file is replaced by its copy.
+    pub async fn restart(&self) {
+        match self.kind {
+            Kind::Memory => self.memory.lock().unwrap().values().for_each(|store| store.restart()),
+            Kind::Redis | Kind::Valkey => {
+                let mut server = self.server.lock().unwrap();
+                let server = server.as_mut().unwrap();
+                assert_eq!(server.command("SAVE"), "+OK\r\n");
+                server.kill();
+                server.start_again();
+            }
+            Kind::Sqlite => {
+                let (file, copy) = (self.folder.path().join("onecron.db"), self.folder.path().join("copy.db"));
+                let options = SqliteConnectOptions::new().filename(&file);
+                let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+                sqlx::query("VACUUM INTO ?").bind(copy.to_str().unwrap()).execute(&mut connection).await.unwrap();
+                connection.close().await.unwrap();
+                for suffix in ["-wal", "-shm"] {
+                    let _ = std::fs::remove_file(self.folder.path().join(format!("onecron.db{suffix}")));
+                }
+                std::fs::rename(copy, file).unwrap();
+            }
+        }
     }
 }
 

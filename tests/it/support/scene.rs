@@ -8,6 +8,7 @@ use onecron::job::Ending;
 use onecron::job::Expect;
 use onecron::job::JobName;
 use onecron::job::Outcome;
+use onecron::job::Reassert;
 use onecron::job::Registration;
 use onecron::job::ReplicaId;
 use onecron::job::RunKey;
@@ -43,6 +44,8 @@ pub fn registration(job: &JobName) -> Registration {
         skew_tolerance_ms: -3 * HOUR_MS,
         keep_ms: 24 * HOUR_MS,
         history: [200, 3, 10],
+        quiet_ms: 40_000,
+        knew: None,
     }
 }
 
@@ -76,6 +79,27 @@ pub fn ending(outcome: Outcome, output_tail: &str) -> Ending {
         duration_ms: 1234,
         error: String::new(),
         output_tail: output_tail.into(),
+    }
+}
+
+/// What an owner says of a run that the store may have forgotten: it must not overlap, and may be rerun.
+pub fn reassert_of(run: &RunKey, (who, start, begun): (&str, u32, bool)) -> Reassert {
+    Reassert {
+        run: run.clone(),
+        owner: replica(who),
+        start,
+        number: 1,
+        begun,
+        lease_ms: 15_000,
+        grace_ms: 10_000,
+        takeover_ms: 5_000,
+        delay_ms: 0,
+        stop_grace_ms: 30_000,
+        exclusive: true,
+        when_busy: WhenBusy::Skip,
+        rerun: true,
+        trigger: "schedule".into(),
+        spec_hash: "abc".into(),
     }
 }
 

@@ -1,5 +1,5 @@
 -- by, reason
-if not job then
+if not is_registered then
   return answer('unregistered')
 elseif not run then
   return answer('gone')

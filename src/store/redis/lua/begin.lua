@@ -2,7 +2,7 @@
 local owner, start, request = ARGV[3], ARGV[4], ARGV[5]
 local next_start = int(num(start) + 1)
 
-if not job then
+if not is_registered then
   return answer('unregistered')
 elseif not run then
   return answer('gone')
@@ -17,7 +17,7 @@ end
 -- The fence. Without it, an owner that paused here starts a run that another replica has long taken over.
 if not ours or run.is.start ~= start then
   return answer('fenced')
-elseif tick_ms <= num(job.is.since) then
+elseif is_forgotten() then
   return answer('forgot')
 end
 

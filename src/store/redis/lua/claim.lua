@@ -2,7 +2,7 @@
 -- stop_grace_ms, when_busy, and for a takeover what was seen: owner, start, state, number
 local owner, take = ARGV[3], ARGV[5] == '1'
 
-if not job then
+if not is_registered then
   return answer('unregistered')
 end
 
@@ -39,7 +39,7 @@ if not run then
   local early_ms = tick_ms + tonumber(ARGV[13]) - now - EARLY_TOLERANCE_MS
   if early_ms > 0 then
     return answer('too_early', int(early_ms))
-  elseif tick_ms <= num(job.is.since) then
+  elseif is_forgotten() then
     return answer('forgot')
   end
   local first, last, outcome, reason, by = string.match(job.is.range, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -48,6 +48,8 @@ if not run then
     return answer('done')
   elseif tick_s <= math.max(num(job.is.floor), num(job.is.decided_through)) then
     return answer('too_old')
+  elseif tick_s == num(job.is.last_begun) then
+    return answer('forgot') -- it has begun, and its record was evicted
   elseif job.is.paused ~= '' then
     return answer('paused')
   elseif not take then
@@ -58,7 +60,7 @@ if not run then
   set(run, 'start', '0')
   set(run, 'rerun', ARGV[10])
   set(run, 'delay_ms', ARGV[13])
-  for _, name in ipairs({ 'begun_at', 'renewed_at', 'waiting_since', 'ended_at', 'duration_ms' }) do
+  for _, name in ipairs({ 'begun_at', 'renewed_at', 'waiting_since', 'ended_at', 'duration_ms', 'asserted' }) do
     set(run, name, '0')
   end
   take_it()
@@ -80,7 +82,7 @@ local may_take = run.is.state == 'abandoned'
   or (run.is.state == 'lost' and seen and may_run_again())
 if not take or not may_take then
   return answer('held')
-elseif tick_ms <= num(job.is.since) then
+elseif is_forgotten() then
   return answer('forgot')
 end
 take_it()

@@ -1,7 +1,8 @@
 -- What all steps share. Every script is: the lists of field names (from Rust), this file, one step's file.
 --
 -- KEYS[1] is the job's record; all other keys are made from its name, so they share its hash tag `{job}`.
--- ARGV[1] is the tick as text (`2026-03-01T02:00:00Z`), ARGV[2] the same in seconds; a step's own arguments follow.
+-- ARGV[1] is the tick as text (`2026-03-01T02:00:00Z`), ARGV[2] the same in seconds; a step's own arguments follow; the
+-- last three say what the store is: its identity, keys evicted, and until when acknowledged writes may be missing.
 --
 -- All values are texts, as in the record. Numbers become texts by `int` alone: what tostring makes of 13 digits
 -- is `1.7723304001e+12`.
@@ -10,6 +11,7 @@ local FORMAT = 1
 local EARLY_TOLERANCE_MS = 250
 local STARTS_MOST = 3
 local DROPPED_MOST = 2
+local NUMBER_LEAP = 1000
 
 local prefix = string.sub(KEYS[1], 1, -4) -- without `job`
 local tick, tick_s = ARGV[1], tonumber(ARGV[2])
@@ -17,6 +19,8 @@ local tick_ms = (tick_s or 0) * 1000
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+
+local store = { server = ARGV[#ARGV - 2], evicted = ARGV[#ARGV - 1], missing_until = ARGV[#ARGV] }
 
 local function int(number)
   return string.format('%.0f', number)
@@ -76,6 +80,7 @@ local job, run, refused
 local open = {}
 local oldest = {}
 local history_entry, late_outcome, output_tail
+local withdrawn = false
 
 local function look()
   job, refused = load(KEYS[1], JOB_FIELDS)
@@ -105,6 +110,12 @@ end
 -- Keeps the job's list of open runs in step with the run that changed. Texts of ticks sort like their instants.
 local function list_open()
   local list, texts = {}, {}
+  -- One that is listed and has no record stays on the list, to be found missing.
+  for other in string.gmatch(job.is.open, '%S+') do
+    if other ~= tick then
+      texts[#texts + 1] = other
+    end
+  end
   for _, other in ipairs(open) do
     if other.is.scheduled_for ~= tick then
       list[#list + 1] = other
@@ -112,11 +123,10 @@ local function list_open()
   end
   if run.is.state ~= 'done' then
     list[#list + 1] = run
+    texts[#texts + 1] = tick
   end
   table.sort(list, function(a, b) return a.is.scheduled_for < b.is.scheduled_for end)
-  for i, other in ipairs(list) do
-    texts[i] = other.is.scheduled_for
-  end
+  table.sort(texts)
   open = list
   local text, touched = table.concat(texts, ' '), job.touched
   set(job, 'open', text)
@@ -204,7 +214,21 @@ local function amend_history()
   end
 end
 
+-- The entry said that nobody knows, and now somebody does.
+local function withdraw_history()
+  local key = prefix .. 'history'
+  local head = '{"scheduled_for":' .. cjson.encode(tick) .. ','
+  for _, entry in ipairs(redis.call('LRANGE', key, 0, -1)) do
+    if string.sub(entry, 1, #head) == head then
+      redis.call('LREM', key, 1, entry)
+    end
+  end
+end
+
 local function write_history()
+  if withdrawn then
+    withdraw_history()
+  end
   if history_entry then
     push_history()
   elseif late_outcome then
@@ -245,6 +269,8 @@ local function answer(verdict, detail, other)
     save(run)
     if run.is.state == 'done' then
       redis.call('ZADD', prefix .. 'final', tick_s, tick)
+    elseif withdrawn then
+      redis.call('ZREM', prefix .. 'final', tick)
     end
     drop_old()
     write_history()
@@ -349,7 +375,8 @@ local function refuses()
     end
   end
   if not occupant then
-    return nil
+    -- A run that held the slot and was lost with it may be going.
+    return num(job.is.quiet_ms) > 0 and 'quiet' or nil
   end
   local renewed = '0'
   for _, other in ipairs(open) do
@@ -371,4 +398,17 @@ end
 look()
 if refused then
   return refused
+end
+
+-- Whether the job was registered since the store became what it is. The steps of a replica that does not yet know that
+-- the store restarted must not be judged by what is left in it.
+local is_registered = job ~= nil and job.is.identity == store.server
+
+-- Whether somebody may have had the tick without the store knowing, and the run's owner has not confirmed it since.
+local function is_asserted(record)
+  return num(record.is.asserted) ~= 0 and num(record.is.asserted) == num(job.is.forgot_at)
+end
+
+local function is_forgotten()
+  return tick_ms <= num(job.is.since) and not (run and is_asserted(run))
 end

@@ -1,4 +1,4 @@
-if not job then
+if not is_registered then
   return answer('unregistered')
 end
 return answer('read')

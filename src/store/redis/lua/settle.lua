@@ -3,7 +3,11 @@
 -- for unchanged: owner, start, state, number
 local owner, previous, decision, reason, expect = ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 
-if not job then
+-- Of a job that is in no table any more, which nobody will register again, the runs must end: what a watcher saw
+-- unchanged may be judged.
+local judges = expect == 'unchanged'
+  and (decision == 'lost' or decision == 'drained' or (decision == 'missed' and reason == 'store_forgot'))
+if not job or not (is_registered or judges) then
   return answer('unregistered')
 end
 
@@ -25,6 +29,16 @@ local function is_settled(by)
     and is_outcome
 end
 
+-- Whether the decision would say more of a tick than anybody can know; of a range, of its first tick.
+local is_loss = decision == 'missed' and reason == 'store_forgot'
+local function says_too_much(at_ms)
+  local unsure = at_ms <= num(job.is.since) and not (run and is_asserted(run))
+  return num(job.is.forgot_at) > 0 and unsure and not is_loss and is_outcome
+end
+-- A tick up to which all is known to be decided: somebody had it, and its record was lost.
+local may_record_loss = is_loss and num(job.is.forgot_at) > 0 and tick_ms <= num(job.is.since)
+  and tick_s > num(job.is.floor)
+
 -- A record of a tick that nobody has.
 local function untaken()
   local record = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
@@ -36,7 +50,7 @@ local function untaken()
   set(record, 'when_busy', 'skip')
   for _, name in ipairs({
     'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
-    'renewed_at', 'duration_ms',
+    'renewed_at', 'duration_ms', 'asserted',
   }) do
     set(record, name, '0')
   end
@@ -46,7 +60,7 @@ end
 if expect == 'absent' then
   if is_settled(owner) and run.is.number == '0' then
     return answer('settled')
-  elseif run or tick_s <= num(job.is.decided_through) then
+  elseif run or (tick_s <= num(job.is.decided_through) and not may_record_loss) then
     if run then
       local before = job.is.decided_through
       advance(previous)
@@ -57,7 +71,7 @@ if expect == 'absent' then
   local at = tick_ms + tonumber(ARGV[8])
   if now < at then
     return answer('too_early', int(at - now))
-  elseif decision ~= 'missed' and decision ~= 'skipped' then
+  elseif (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(tick_ms) then
     return answer('changed')
   end
   run = untaken()
@@ -68,7 +82,7 @@ elseif expect == 'range' then
   if is_settled(owner) and run.is.number == '0' then
     return answer('settled')
   elseif previous > through or through >= first_s or first_s > tick_s
-    or (decision ~= 'missed' and decision ~= 'skipped') then
+    or (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(first_s * 1000) then
     return answer('changed')
   end
   local lowest = redis.call('ZRANGEBYSCORE', prefix .. 'final', first_s, tick_s, 'LIMIT', 0, 1)[1]
@@ -96,6 +110,9 @@ elseif expect == 'own' then
 elseif decision == 'lost' and ARGV[10] == 'begun' and run and run.is.lost_by == owner
   and is_seen(run, ARGV[8], ARGV[9], 'lost', ARGV[11]) then
   return answer('settled') -- sent again
+elseif decision == 'missed' and is_settled(ARGV[8]) and run.is.lost_by == owner
+  and is_seen(run, ARGV[8], ARGV[9], 'done', ARGV[11]) then
+  return answer('settled') -- sent again
 elseif not is_seen(run, ARGV[8], ARGV[9], ARGV[10], ARGV[11]) then
   return answer('changed')
 end
@@ -104,7 +121,7 @@ local state = run.is.state
 local free = state == 'claimed' or state == 'abandoned'
 local fits = (is_outcome and free) or (decision == 'lost' and state == 'begun')
   or (decision == 'drained' and (state == 'lost' or (free and num(run.is.start) > 0)))
-if not fits then
+if (expect ~= 'absent' and expect ~= 'range' and says_too_much(tick_ms)) or not fits then
   return answer('changed')
 end
 
@@ -117,6 +134,9 @@ local undecided = run.is.outcome == ''
 if is_outcome then
   set(run, 'outcome', outcome_of())
   set(run, 'reason', reason)
+  if expect == 'unchanged' and decision == 'missed' then
+    set(run, 'lost_by', owner)
+  end
 elseif decision == 'drained' then
   set(run, 'outcome', 'lost')
 else
