@@ -92,7 +92,7 @@ fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, Sche
         }
     };
     if !fields.ever_match() {
-        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(words)));
+        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(words, is_schedule)));
     }
     Ok(Expression::Fields(fields))
 }

@@ -55,6 +55,7 @@ const REFUSED: &[Row] = &[
     ("0 0 * * XYZ", "XYZ", "not a number or name", "a name as `SUN`"),
     ("0 0 31 2 *", "0 0 31 2 *", "never fires", "last day of a month write `0 0 L 2 *`"),
     ("0 0 0 30 2 *", "0 0 0 30 2 *", "never fires", ""),
+    ("0 0 31W 9,12 */7", "0 0 31W 9,12 */7", "never fires", "no day is in both day fields"),
     ("0 0 31W 4,6,9,11 *", "0 0 31W 4,6,9,11 *", "never fires", "last workday of a month write `0 0 LW 4,6,9,11 *`"),
     ("L * * * *", "L", "stands in the minute field", "two day fields"),
     ("0 0 5L * *", "5L", "day-of-month `5L`", "day-of-week field"),
