@@ -5,7 +5,7 @@ mod lines;
 
 use std::fs;
 
-/// So many inputs are kept, the shortest first.
+/// So many inputs are kept, of all lengths.
 const KEPT_MOST: usize = 200;
 
 fn main() {
@@ -23,8 +23,8 @@ fn main() {
                 entries.map(|entry| fs::read(entry.expect("an entry").path()).expect("a file")).collect();
             inputs.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
             inputs.dedup();
-            inputs.truncate(KEPT_MOST);
-            let text: String = inputs.iter().map(|input| format!("{}\n", lines::line(input))).collect();
+            let step = inputs.len().div_ceil(KEPT_MOST).max(1);
+            let text: String = inputs.iter().step_by(step).map(|input| format!("{}\n", lines::line(input))).collect();
             fs::write(file, text).expect("the file can be written");
         }
         _ => panic!("corpus unpack FILE FOLDER | corpus pack FOLDER FILE"),

@@ -6,8 +6,7 @@ use crate::job::ConcurrencyPolicy;
 use crate::job::JobSpec;
 use crate::job::LostRunPolicy;
 use crate::job::Program;
-use std::fmt::Display;
-use std::fmt::Write;
+use std::time::Duration;
 
 /// FNV-1a with 128 bits (offset basis and prime of the published definition). Frozen: replicas of two versions of
 /// onecron compare what it returns.
@@ -34,33 +33,57 @@ pub(super) fn revision(contents: &[&[u8]], zone_data: &str) -> String {
     format!("{folded:012x}")
 }
 
-/// A definition as a text in which every part carries its name and length.
+/// A definition as a text in which every part carries its name and length. Written without the machinery of `format!`:
+/// a table has thousands of jobs, each with two dozen parts.
 #[derive(Default)]
-struct Canonical {
-    text: String,
-    /// The value being put, whose length comes before it.
-    value: String,
-}
+struct Canonical(String);
 
 impl Canonical {
-    fn put(&mut self, name: &str, value: impl Display) {
-        self.value.clear();
-        let shown = write!(self.value, "{value}");
-        self.text.extend([name, "="]);
-        let length = write!(self.text, "{}", self.value.len());
-        shown.and(length).expect("a String takes all that is written to it");
-        self.text.extend([":", &self.value, ";"]);
+    fn put(&mut self, name: &str, value: &str) {
+        let mut digits = [0; DIGITS];
+        self.0.extend([name, "=", decimal(value.len() as u64, &mut digits), ":", value, ";"]);
     }
+
+    fn number(&mut self, name: &str, value: impl Into<u64>) {
+        self.put(name, decimal(value.into(), &mut [0; DIGITS]));
+    }
+
+    /// Whole milliseconds.
+    fn millis(&mut self, name: &str, value: Option<Duration>) {
+        match value {
+            None => self.put(name, "none"),
+            Some(value) => match u64::try_from(value.as_millis()) {
+                Ok(millis) => self.number(name, millis),
+                Err(_) => self.put(name, &value.as_millis().to_string()),
+            },
+        }
+    }
+}
+
+/// The digits of `u64::MAX`.
+const DIGITS: usize = 20;
+
+fn decimal(mut value: u64, digits: &mut [u8; DIGITS]) -> &str {
+    let mut at = DIGITS;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + u8::try_from(value % 10).expect("a digit");
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    std::str::from_utf8(&digits[at..]).expect("digits are ASCII")
 }
 
 /// The fingerprint of a job's definition with all defaults filled in: the same definition written in another way (`60s`
 /// and `1m`, in the job and in `defaults`) has the same one. 32 digits. `spec_hash` itself plays no part.
 pub(super) fn spec_hash(spec: &JobSpec) -> String {
     let mut text = Canonical::default();
-    text.put("name", &spec.name);
+    text.put("name", spec.name.as_str());
     text.put("description", &spec.description);
-    text.put("schedule", spec.schedule.record());
-    text.put("jitter", spec.jitter.as_millis());
+    text.put("schedule", &spec.schedule.record());
+    text.millis("jitter", Some(spec.jitter));
     text.put("zone", spec.schedule.zone().name());
     match &spec.command.program {
         Program::Shell { shell, line } => {
@@ -70,7 +93,7 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
         Program::Direct(argv) => argv.iter().for_each(|part| text.put("argument", part)),
     }
     if let Some(folder) = &spec.command.working_dir {
-        text.put("folder", folder.display());
+        text.put("folder", &folder.display().to_string());
     }
     for (name, value) in &spec.command.env {
         text.put("variable", name);
@@ -92,23 +115,21 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
         CatchUp::All => "all",
     };
     text.put("catch up", catch_up);
-    text.put("suspend", spec.suspend);
+    text.put("suspend", if spec.suspend { "true" } else { "false" });
     text.put("concurrency", concurrency);
     text.put("lost", lost);
-    let millis =
-        |duration: Option<std::time::Duration>| duration.map_or("none".to_owned(), |d| d.as_millis().to_string());
-    text.put("timeout", millis(spec.timeout));
-    text.put("grace", millis(Some(spec.termination_grace_period)));
-    text.put("deadline", millis(spec.starting_deadline));
-    text.put("retries", spec.retry.limit);
-    text.put("backoff", millis(Some(spec.retry.backoff)));
-    text.put("backoff most", millis(Some(spec.retry.max_backoff)));
-    text.put("line bytes", spec.output.max_line_bytes);
-    text.put("tail", spec.output.keep_tail);
-    text.put("ticks", spec.history.ticks);
-    text.put("successful", spec.history.successful);
-    text.put("failed", spec.history.failed);
-    format!("{:032x}", fnv128(&[text.text.as_bytes()]))
+    text.millis("timeout", spec.timeout);
+    text.millis("grace", Some(spec.termination_grace_period));
+    text.millis("deadline", spec.starting_deadline);
+    text.number("retries", spec.retry.limit);
+    text.millis("backoff", Some(spec.retry.backoff));
+    text.millis("backoff most", Some(spec.retry.max_backoff));
+    text.number("line bytes", spec.output.max_line_bytes as u64);
+    text.number("tail", spec.output.keep_tail as u64);
+    text.number("ticks", spec.history.ticks);
+    text.number("successful", spec.history.successful);
+    text.number("failed", spec.history.failed);
+    format!("{:032x}", fnv128(&[text.0.as_bytes()]))
 }
 
 #[cfg(test)]
@@ -120,6 +141,23 @@ mod tests {
         assert_eq!(fnv128(&[]), 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
         assert_eq!(fnv128(&[b"a"]), 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964);
         assert_eq!(fnv128(&[b"foo", b"bar"]), 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18);
+    }
+
+    #[test]
+    fn parts_of_a_definition_are_written_with_their_lengths() {
+        let mut text = Canonical::default();
+        text.put("empty", "");
+        text.put("long", &"ä".repeat(50));
+        [0, 9, 10, u64::MAX].into_iter().for_each(|value| text.number("number", value));
+        text.millis("none", None);
+        text.millis("some", Some(Duration::from_millis(90_000)));
+        text.millis("most", Some(Duration::MAX));
+        let long = "ä".repeat(50);
+        let wanted = format!(
+            "empty=0:;long=100:{long};number=1:0;number=1:9;number=2:10;number=20:18446744073709551615;none=4:none;\
+             some=5:90000;most=23:18446744073709551615999;"
+        );
+        assert_eq!(text.0, wanted);
     }
 
     #[test]

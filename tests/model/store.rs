@@ -180,7 +180,7 @@ impl Kept {
         match (mutant, &step) {
             (Mutant::DeleteOnCompletion, Step::Complete { .. }) if answer.verdict == Verdict::Recorded => {
                 self.runs.remove(&tick);
-                (job.decided_through, job.floor) = (0, 0);
+                (job.decided_through, job.floor, job.last_begun) = (0, 0, 0);
             }
             (Mutant::DropWithoutFloor, _) => {
                 let gone = before.runs.keys().filter(|tick| !self.runs.contains_key(tick));

@@ -158,7 +158,8 @@ fn case(random: &mut Random, zones: &mut Zones) -> Case {
     let from = if shifts.is_empty() || random.one_in(5) {
         random.number(YEARS.0, YEARS.1)
     } else {
-        random.one_of(shifts) + random.number(-40 * 3600, 4 * 3600)
+        let hours = *random.one_of(&[(-40, 4), (-3, 3)]); // before the shift, or right at it: in either pass of a fold
+        random.one_of(shifts) + random.number(hours.0 * 3600, hours.1 * 3600)
     };
     let span = *random.one_of(&[2 * DAY, 2 * DAY, 2 * DAY, 40 * DAY, 400 * DAY]);
     let gap = *random.one_of(&[Gap::RunAfter, Gap::RunAfter, Gap::Skip]);
