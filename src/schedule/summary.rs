@@ -181,7 +181,7 @@ fn time(fields: &Fields) -> String {
         (.., Some(step)) if minutes & 1 == 1 => format!("every {step} minutes{}", during_hours(fields)),
         (.., Some(step)) => {
             let first = minutes.trailing_zeros();
-            format!("every {step} minutes{}, the first at minute {first} of each", during_hours(fields))
+            format!("every {step} minutes from minute {first} on{}", during_hours(fields))
         }
         _ => format!("at {}{}", counted("minute", minutes), of_hours(hours)),
     }

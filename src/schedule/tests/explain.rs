@@ -25,10 +25,7 @@ fn each_form_has_a_sentence() {
         ("* * 3 * * *", "Every second from 03:00:00 to 03:59:59 every day."),
         ("*/5 * * * *", "Every 5 minutes."),
         ("0/30 8,12,18,20 * * *", "Every 30 minutes during the hours 8, 12, 18 and 20 every day."),
-        (
-            "7/30 8,12,18,20 * * *",
-            "Every 30 minutes during the hours 8, 12, 18 and 20, the first at minute 7 of each, every day.",
-        ),
+        ("7/30 8,12,18,20 * * *", "Every 30 minutes from minute 7 on during the hours 8, 12, 18 and 20 every day."),
         ("7/15 * * * *", "Every 15 minutes, the first at minute 7 of each hour."),
         ("H/15 * * * *", "Every 15 minutes, the first at minute 5 of each hour."),
         ("*/25 * * * *", "At minutes 0, 25 and 50 of every hour."),

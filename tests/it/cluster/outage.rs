@@ -79,6 +79,12 @@ fn ticks_of_an_outage_are_missed_once_and_none_runs_twice() {
     for line in fleet.daemons.iter().flat_map(|daemon| daemon.events("run_missed")) {
         *missed.entry(tick_of(&line)).or_default() += 1;
     }
+    // One that was claimed right before the outage, and began to be asked for after a newer one had begun.
+    let superseded = |line: &Value| line["reason"] == "superseded";
+    let skipped = fleet.daemons.iter().flat_map(|daemon| daemon.events("run_skipped"));
+    for line in skipped.filter(superseded) {
+        *missed.entry(tick_of(&line)).or_default() += 1;
+    }
     let (first, last) = (*ran.keys().next().unwrap(), after);
     for seconds in (first.seconds()..last.seconds()).filter(|seconds| seconds % 2 == 0) {
         let tick = Tick::from_seconds(seconds);
