@@ -119,8 +119,9 @@ fn from(schedule: &Schedule, instant: DateTime<Utc>, distance: TimeDelta) {
         let next = schedule.after(later);
         assert!(next.is_none_or(|next| next >= tick), "{schedule:?}: {next:?} after {later}, {tick} after {instant}");
         let between: Vec<_> = schedule.between(instant, later).take(4).collect();
-        let is_tick =
-            instant.timestamp_subsec_nanos() == 0 && schedule.after(instant - TimeDelta::seconds(1)) == Some(instant);
+        let before = instant.checked_sub_signed(TimeDelta::seconds(1));
+        let is_tick = instant.timestamp_subsec_nanos() == 0
+            && before.is_some_and(|before| schedule.after(before) == Some(instant));
         let first = is_tick.then_some(instant);
         let wanted: Vec<_> = first.into_iter().chain(list).filter(|tick| *tick < later).take(4).collect();
         assert_eq!(between, wanted, "{schedule:?} between {instant} and {later}");
@@ -139,7 +140,7 @@ pub fn table(data: &[u8]) {
         }
         Err(problems) => {
             assert!(!problems.is_empty(), "refused without a reason");
-            let lines = data.split(|byte| *byte == b'\n').count();
+            let lines = data.split(|byte| matches!(byte, b'\n' | b'\r')).count();
             for problem in &problems {
                 assert!(problem.line <= lines, "{problem:?} is behind the end of the file");
             }

@@ -183,17 +183,20 @@ pub(super) fn distance(words: &[Piece], at: usize, field: &Field) -> Option<Stri
         .then(|| format!("for such a distance write `{distance}`, which is counted in UTC"))
 }
 
-/// For days that there are not: the last day of a month instead, if `is_schedule` takes that.
+/// For days that no chosen month has: the last day instead; of every weekday, if the chosen ones leave none.
 pub(super) fn last_day(words: &[Piece], is_schedule: impl Fn(&str) -> bool) -> String {
-    let at = words.len() - 3;
+    let (at, week) = (words.len() - 3, words.len() - 1);
     let of_workday = words[at].text.contains(['w', 'W']);
     let (day, mark) = if of_workday { ("last workday", "LW") } else { ("last day", "L") };
-    let texts: Vec<_> =
-        words.iter().enumerate().map(|(index, word)| if index == at { mark } else { word.text }).collect();
-    let instead = texts.join(" ");
-    if is_schedule(&instead) {
-        format!("no chosen month has such a day; for the {day} of a month write `{instead}`")
-    } else {
-        "no day is in both day fields, and where one of them begins with `*` it must be in both".to_owned()
+    let mut texts: Vec<&str> = words.iter().map(|word| word.text).collect();
+    texts[at] = mark;
+    let mut meant = texts.join(" ");
+    if !is_schedule(&meant) {
+        texts[week] = "*";
+        meant = texts.join(" ");
+    }
+    match is_schedule(&meant) {
+        true => format!("no chosen month has such a day; for the {day} of a month write `{meant}`"),
+        false => "no chosen month has such a day".to_owned(),
     }
 }

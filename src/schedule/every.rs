@@ -67,6 +67,9 @@ fn part_seconds(distance: Piece, part: Piece, digits: usize) -> Result<i64, Sche
     Ok(number.saturating_mul(unit_seconds))
 }
 
+/// With `@every ` before it, what was meant is still short enough to be read.
+const MENDED_MAX: usize = 200;
+
 /// The schedule that was probably meant by `5min`, `1 hour`, `1h 30m`, `5M`: what can be read from the beginning.
 /// `None` if that is nothing, or no distance that is accepted.
 pub(super) fn mend(text: &str) -> Option<String> {
@@ -100,6 +103,6 @@ pub(super) fn mend(text: &str) -> Option<String> {
     }
     let whole = Piece { text: &mended, column: 0 };
     // Numbers with units only: `parse` finds nothing in it that it would ask this function about.
-    let is_read = !mended.is_empty() && parse(whole).is_ok();
+    let is_read = !mended.is_empty() && mended.len() <= MENDED_MAX && parse(whole).is_ok();
     is_read.then(|| format!("@every {mended}"))
 }
