@@ -297,3 +297,13 @@ fn a_text_longer_than_256_bytes_is_refused() {
     let error = Schedule::parse(&long(125), &Zone::utc(), "job").unwrap_err();
     assert_eq!(error.to_string(), "a schedule of 257 bytes is longer than 256");
 }
+
+/// `@every ` before it would make it longer than what is read.
+#[test]
+fn a_long_distance_without_every_is_not_answered_with_one_that_is_too_long() {
+    let error = Schedule::parse(&"1h".repeat(125), &Zone::utc(), "job").unwrap_err();
+    let hint = error.hint.unwrap();
+    assert!(!hint.contains("@every 1h1h"), "{hint}");
+    let error = Schedule::parse(&"1h".repeat(90), &Zone::utc(), "job").unwrap_err();
+    assert!(error.hint.unwrap().contains("write `@every 1h1h"));
+}
