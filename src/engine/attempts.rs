@@ -16,8 +16,9 @@ use std::time::Duration;
 
 impl Engine {
     pub(super) fn run_started(&mut self, now: Now, run: &RunKey, pid: u32) {
-        let Some(ours) = self.runs.get(run) else { return };
         let start_delay_ms = self.late_ms(now, run);
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        ours.deadline = None;
         let facts = ours.facts(run);
         self.notice(Notice::RunStarted { facts, start_delay_ms, pid });
     }
@@ -39,6 +40,7 @@ impl Engine {
     pub(super) fn run_ended(&mut self, now: Now, run: &RunKey, exit: Exit) {
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run).filter(|ours| ours.phase == Phase::Running) else { return };
+        ours.deadline = None;
         ours.output_bytes = exit.output_bytes;
         let failed = exit.code != Some(0);
         let (outcome, error) = match (ours.stopped_as_asked(), ours.stop) {

@@ -77,7 +77,7 @@ pub struct Run {
     pub start: u32,
     /// Where it stands.
     pub phase: Phase,
-    /// Until when it must begin for the first time; `None`: it began before.
+    /// Until when it must begin for the first time; `None`: something was started before.
     pub deadline: Option<Boot>,
     /// How long it lasts without a confirmed renewal: others go by its record, whatever table is in force by now.
     pub lease: Duration,
@@ -449,7 +449,7 @@ impl Engine {
             Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
             Step::Complete { .. } if self.remind(now, run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
-            Step::Abandon { .. } => self.let_go(now, run, Some(&answer)),
+            Step::Abandon { .. } => self.given_back(now, run, answer),
             Step::Settle { decision, .. } => {
                 if answer.verdict == Verdict::Unregistered {
                     return self.outbox.want(Topic::Run(run.clone()));
@@ -535,7 +535,6 @@ impl Engine {
             return self.give_back(now, run);
         }
         ours.phase = Phase::Running;
-        ours.deadline = None;
         ours.confirmed = first_sent;
         ours.renew_at = first_sent + lease / 3;
         ours.lease_lost = false;

@@ -65,6 +65,8 @@ pub struct Due {
     pub store_failed: bool,
     /// How often it was found free, and there was no place for it.
     pub looks: u32,
+    /// It was ours, and given back for want of a place: only with one is it taken again.
+    pub needs_place: bool,
 }
 
 impl Due {
@@ -98,6 +100,7 @@ impl Engine {
             trigger,
             store_failed: false,
             looks: 0,
+            needs_place: false,
         };
         self.ticks.insert(run.clone(), due);
         if suspended {
@@ -241,7 +244,8 @@ impl Engine {
 
     pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
         // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
-        let take = self.free_places() > 0 || self.is_occupied(run);
+        let needs_place = self.ticks.get(run).is_some_and(|due| due.needs_place);
+        let take = self.free_places() > 0 || (!needs_place && self.is_occupied(run));
         if self.waits_for_older(run) || self.waits_for_store(run) {
             return None; // its alarm is set
         }
@@ -357,6 +361,32 @@ impl Engine {
         } else {
             self.settle_own(run, Decision::Missed(MissedReason::Late));
         }
+    }
+
+    /// A run that we had and gave back before anything was started, for want of a place or since the begin came too
+    /// late: it is pending again here as on every other replica, so that this one, too, says what becomes of it.
+    pub(super) fn given_back(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let Some(ours) = self.runs.get(run) else { return };
+        let Some(deadline) = ours.deadline.filter(|_| self.drain.is_none() && answer.run.is_some()) else {
+            return self.let_go(now, run, Some(&answer)); // what there is to say was said
+        };
+        let (spec, trigger) = (Arc::clone(&ours.spec), ours.trigger);
+        let Some(job) = self.jobs.get(&run.job) else { return self.let_go(now, run, Some(&answer)) };
+        let due = Due {
+            spec,
+            previous: i64::MAX, // its record exists: nothing is to advance
+            delay_ms: job.delay_ms(run.scheduled_for),
+            window: job.starting_deadline(run.scheduled_for),
+            deadline,
+            not_before: now.boot,
+            trigger,
+            store_failed: false,
+            looks: 0,
+            needs_place: true,
+        };
+        self.drop_run(now, run);
+        self.ticks.insert(run.clone(), due);
+        self.somebody_has_it(now, run, answer);
     }
 
     /// Nobody has it, and it was not taken here: it waits for a place.

@@ -290,6 +290,14 @@ fn a_tick_whose_job_is_busy_is_claimed_without_a_place() {
     assert_eq!(asked(&effects).last(), Some(&wait()), "it asks, and begins only with a place");
 }
 
+fn skip_reasons(effects: &[Effect]) -> Vec<SkipReason> {
+    let reason = |notice| match notice {
+        Notice::RunSkipped { reason, .. } => Some(reason),
+        _ => None,
+    };
+    notices(effects).into_iter().filter_map(reason).collect()
+}
+
 #[test]
 fn a_run_that_could_begin_and_finds_no_place_is_given_back_and_taken_when_there_is_one() {
     let mut bench = Bench::ready(&[patient(), later()], 1);
@@ -304,14 +312,38 @@ fn a_run_that_could_begin_and_finds_no_place_is_given_back_and_taken_when_there_
     let given_back = RunRecord { waiting_since: 1, ..mine(&run(), (RunState::Abandoned, 0, 7)) };
     let mut store = |step: &Step| match step {
         Step::Abandon { .. } | Step::Read { .. } => Some(with(Verdict::Released, given_back.clone())),
+        Step::Claim(claim) if !claim.take => Some(Answer { run: None, ..with(Verdict::Free, given_back.clone()) }),
         step => Some(yes(step)),
     };
     let effects = bench.until_with(303_000, &mut store);
     assert_eq!(count(&effects, "abandon"), 1);
     assert!(!bench.engine.runs.contains_key(&run()));
+    assert_eq!(skip_reasons(&effects), [], "it is pending, here as elsewhere");
     bench.tell(Event::Ended { run: run_of_b(), exit: exit(0) });
     let effects = bench.until_with(304_000, &mut store);
     assert!(matches!(&done(&effects)[..], [Effect::Start(order)] if order.run == run()), "{effects:?}");
+}
+
+#[test]
+fn a_replica_that_gave_a_run_back_says_who_has_it_then() {
+    let mut bench = Bench::ready(&[patient(), later()], 1);
+    let mut store = |step: &Step| match step {
+        Step::Begin { run, .. } if run.job == name("a") => Some(busy(vec![occupant(9)], true, true)),
+        Step::Wait { .. } => Some(busy(vec![occupant(9)], true, true)),
+        Step::Read { run } => Some(read(record(run, (RunState::Begun, 1, 9)))),
+        step => Some(yes(step)),
+    };
+    bench.until_with(301_000, &mut store);
+    let taken = record(&run(), (RunState::Begun, 1, 9));
+    let given_back = mine(&run(), (RunState::Abandoned, 0, 7));
+    let mut store = |step: &Step| match step {
+        Step::Abandon { .. } => Some(with(Verdict::Released, given_back.clone())),
+        Step::Claim(_) => Some(with(Verdict::Held, taken.clone())),
+        Step::Read { .. } => Some(read(taken.clone())),
+        step => Some(yes(step)),
+    };
+    let effects = bench.until_with(304_000, &mut store);
+    assert_eq!(skip_reasons(&effects), [SkipReason::ClaimedByOther]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::Fleet;
 use super::FleetStore;
 use super::entry;
 use super::wall;
+use crate::support::daemon::Daemon;
 use onecron::job::Tick;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,6 +27,11 @@ fn jobs() -> String {
 
 fn is_about(line: &Value, job: &str, tick: Tick) -> bool {
     line["job"] == job && line["scheduled_for"] == tick.to_string()
+}
+
+/// All that a replica has said, for the message of a test that fails.
+fn said_by(fleet: &Fleet, replica: &str) -> Vec<Value> {
+    fleet.daemons.iter().filter(|daemon| daemon.replica() == replica).flat_map(Daemon::lines).collect()
 }
 
 fn every_tick_runs_once_and_the_others_say_who_ran_it(store: FleetStore) {
@@ -50,24 +56,33 @@ fn every_tick_runs_once_and_the_others_say_who_ran_it(store: FleetStore) {
     }
     let skips: Vec<(String, Vec<Value>)> =
         fleet.daemons.iter().map(|daemon| (daemon.replica(), daemon.events("run_skipped"))).collect();
+    // On a machine that stalls, a store may not answer in time, and a run of a second outlast it: then ticks are passed
+    // over, with a line that says so. Two runs, or none without that line, are wrong however slow it is.
+    let stalled = fleet.daemons.iter().any(|daemon| !daemon.events("store_lost").is_empty());
     let mut winners = BTreeSet::new();
     for name in &names {
         let step = if name == "every-second" { 1 } else { 2 };
         for second in (first..=last).filter(|second| second % step == 0) {
             let tick = Tick::from_seconds(second);
             let entries = ran.get(&(name.clone(), tick)).cloned().unwrap_or_default();
-            assert_eq!(entries.len(), 1, "{name}@{tick}: {entries:?}, {skips:?}");
-            let winner = &entries[0].replica;
-            winners.insert(winner.clone());
+            assert!(entries.len() <= 1, "{name}@{tick}: {entries:?}");
+            let winner = entries.first().map(|entry| entry.replica.clone());
+            winners.extend(winner.clone());
             for (replica, lines) in &skips {
                 let said: Vec<&Value> = lines.iter().filter(|line| is_about(line, name, tick)).collect();
-                if replica == winner {
+                if winner.as_ref() == Some(replica) {
                     assert!(said.is_empty(), "{replica} ran {name}@{tick} and said {said:?}");
                     continue;
                 }
-                assert_eq!(said.len(), 1, "{replica} of {name}@{tick}: {said:?}");
-                assert_eq!(said[0]["reason"], "claimed_by_other");
-                assert_eq!(said[0]["holder"], winner.as_str(), "{name}@{tick}");
+                let all: Vec<Value> =
+                    said_by(&fleet, replica).into_iter().filter(|line| is_about(line, name, tick)).collect();
+                assert_eq!(said.len(), 1, "{replica} of {name}@{tick}, which {winner:?} ran: {all:#?}");
+                let reason = said[0]["reason"].as_str().unwrap();
+                match &winner {
+                    Some(winner) if reason == "claimed_by_other" => assert_eq!(said[0]["holder"], winner.as_str()),
+                    Some(winner) => assert!(stalled, "{winner} ran {name}@{tick}, and {replica} said {reason}"),
+                    None => assert!(["overlap", "superseded"].contains(&reason) || stalled, "{name}@{tick}: {reason}"),
+                }
             }
         }
     }
