@@ -71,6 +71,7 @@ impl Reporter {
                 if again { events::job_forgotten(&job, since) } else { events::job_registered(&job, since) }
             }
             Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
+            Notice::ScheduleUnreadable { job, former } => events::schedule_unreadable(&job, &former),
             Notice::JobUnreadable { job, format } => events::job_unreadable(&job, format),
             Notice::JobAhead { job, through } => events::job_ahead(&job, through),
             Notice::StoreForgot { jobs, since } => {

@@ -255,7 +255,9 @@ impl Engine {
         }
         due.store_failed = false;
         let spec = Arc::clone(&due.spec);
-        let asked = (due.previous, due.delay_ms, due.trigger, due.window);
+        let job = self.jobs.get(&run.job);
+        let previous = job.map_or(due.previous, |job| job.link(due.previous, run.scheduled_for));
+        let asked = (previous, due.delay_ms, due.trigger, due.window);
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         if take {
             self.taking.insert(run.clone());
@@ -318,10 +320,10 @@ impl Engine {
             }
             Verdict::TooOld => {
                 let schedule = &due.spec.schedule;
-                let other = answer
-                    .job
-                    .as_ref()
-                    .is_some_and(|job| job.schedule != schedule.record() || job.zone != schedule.zone().name());
+                let other = answer.job.as_ref().is_some_and(|job| {
+                    let before = job.former.iter().any(|former| run.scheduled_for.seconds() <= former.until);
+                    before || job.schedule != schedule.record() || job.zone != schedule.zone().name()
+                });
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {
