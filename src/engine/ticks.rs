@@ -65,6 +65,8 @@ pub struct Due {
     pub store_failed: bool,
     /// How often it was found free, and there was no place for it.
     pub looks: u32,
+    /// It had to wait for an older one: so must those that come after it.
+    pub in_line: bool,
     /// It was ours, and given back for want of a place: only with one is it taken again.
     pub needs_place: bool,
 }
@@ -100,6 +102,7 @@ impl Engine {
             trigger,
             store_failed: false,
             looks: 0,
+            in_line: false,
             needs_place: false,
         };
         self.ticks.insert(run.clone(), due);
@@ -191,7 +194,8 @@ impl Engine {
             return false;
         }
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
-        let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
+        let pending =
+            |due: &Due| due.in_line || due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
         let under_way = |run: &RunKey| {
             self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp)
                 || self.watches.get(run).is_some_and(|watch| watch.record.trigger == Trigger::CatchUp.as_str())
@@ -204,6 +208,14 @@ impl Engine {
                 .map(|(run, _)| run)
                 .chain(self.watches.range(before).map(|(run, _)| run))
                 .any(under_way)
+    }
+
+    fn waits_in_line(&mut self, run: &RunKey) -> bool {
+        let waits = self.waits_for_older(run);
+        if let Some(due) = self.ticks.get_mut(run).filter(|_| waits) {
+            due.in_line = true;
+        }
+        waits
     }
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
@@ -246,7 +258,7 @@ impl Engine {
             return self.alarms.set(topic, at);
         }
         let deadline = due.deadline;
-        if self.waits_for_older(run) {
+        if self.waits_in_line(run) {
             return self.alarms.set(topic, deadline.min(now.boot + LOOK_AT_OLDER));
         }
         self.alarms.set(topic.clone(), deadline);
@@ -260,7 +272,7 @@ impl Engine {
         // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
         let needs_place = self.ticks.get(run).is_some_and(|due| due.needs_place);
         let take = self.free_places() > 0 || (!needs_place && self.is_occupied(run));
-        if self.waits_for_older(run) || self.waits_for_store(run) {
+        if self.waits_in_line(run) || self.waits_for_store(run) {
             return None; // its alarm is set
         }
         let due = self.ticks.get_mut(run)?;
@@ -398,6 +410,7 @@ impl Engine {
             trigger,
             store_failed: false,
             looks: 0,
+            in_line: false,
             needs_place: true,
         };
         self.drop_run(now, run);
