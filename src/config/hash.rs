@@ -3,8 +3,10 @@
 
 use crate::job::CatchUp;
 use crate::job::ConcurrencyPolicy;
+use crate::job::EnvValue;
 use crate::job::JobSpec;
 use crate::job::LostRunPolicy;
+use crate::job::OutputMode;
 use crate::job::Program;
 use std::time::Duration;
 
@@ -97,7 +99,23 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     }
     for (name, value) in &spec.command.env {
         text.put("variable", name);
-        text.put("value", value);
+        match value {
+            EnvValue::Text(value) => text.put("value", value),
+            EnvValue::FromEnv(name) => text.put("from variable", name),
+            EnvValue::FromFile(path) => text.put("from file", &path.display().to_string()),
+        }
+    }
+    // What came later is part of the text only where it differs from what was before it: definitions keep their hash.
+    if !spec.command.inherit_env {
+        text.put("inherit", "false");
+    }
+    if !spec.command.success_exit_codes.iter().eq([&0]) {
+        spec.command.success_exit_codes.iter().for_each(|code| text.number("success", *code));
+    }
+    match spec.output.mode {
+        OutputMode::Log => {}
+        OutputMode::Passthrough => text.put("output", "passthrough"),
+        OutputMode::Discard => text.put("output", "discard"),
     }
     let concurrency = match spec.concurrency_policy {
         ConcurrencyPolicy::Forbid => "forbid",

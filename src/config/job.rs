@@ -27,6 +27,7 @@ use crate::schedule::Schedule;
 use crate::schedule::Zone;
 use chrono::DateTime;
 use chrono::Utc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Where a job's name stands, for finding it twice.
@@ -142,6 +143,8 @@ fn read_fields(
             program: program?,
             working_dir: all.working_dir.value().cloned(),
             env: all.env.value().cloned().unwrap_or_default(),
+            inherit_env: all.inherit_env.value_or(true),
+            success_exit_codes: all.success_exit_codes.value_or(BTreeSet::from([0])),
         },
         concurrency_policy: all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid),
         catch_up: all.catch_up.value_or(CatchUp::Latest),

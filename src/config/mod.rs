@@ -14,6 +14,7 @@ mod syntax;
 mod table;
 mod text;
 mod units;
+mod variables;
 mod words;
 mod yaml;
 

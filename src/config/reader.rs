@@ -16,6 +16,7 @@ use super::yaml::Scalar;
 use super::yaml::Style;
 use super::yaml::Value;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What a file says about one field.
@@ -223,6 +224,17 @@ impl<'a> Reader<'a> {
             return None;
         }
         texts
+    }
+
+    /// An absolute path.
+    pub fn absolute_path(&mut self, item: &Item<'_>) -> Option<PathBuf> {
+        let text = self.text(item)?;
+        if text.starts_with('/') {
+            return Some(PathBuf::from(text));
+        }
+        let message = format!("`{}` is {}, and an absolute path is expected", item.name, quoted(&text));
+        self.find("E203", item.node.span, message, "begin it with `/`; `~` and variables are not expanded here");
+        None
     }
 
     /// A whole number.

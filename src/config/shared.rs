@@ -5,25 +5,24 @@ use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
 use super::reader::Reader;
-use super::reader::is_ambiguous;
-use super::reader::is_null;
-use super::text::Span;
-use super::text::quoted;
-use super::text::short;
 use super::units;
+use super::variables;
 use super::words::Level;
 use super::yaml::Value;
 use crate::job::CatchUp;
 use crate::job::ConcurrencyPolicy;
+use crate::job::EnvValue;
 use crate::job::HistoryLimits;
 use crate::job::LostRunPolicy;
 use crate::job::OutputLimits;
+use crate::job::OutputMode;
 use crate::job::RetryPolicy;
 use crate::schedule::DstRule;
 use crate::schedule::Fold;
 use crate::schedule::Gap;
 use crate::schedule::Zone;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -37,7 +36,9 @@ pub(super) struct Shared {
     pub time_zone: Field<Zone>,
     pub shell: Field<Vec<String>>,
     pub working_dir: Field<PathBuf>,
-    pub env: Field<BTreeMap<String, String>>,
+    pub env: Field<BTreeMap<String, EnvValue>>,
+    pub inherit_env: Field<bool>,
+    pub success_exit_codes: Field<BTreeSet<u8>>,
     /// `Written(None)`: `none`.
     pub timeout: Field<Option<Duration>>,
     pub termination_grace_period: Field<Duration>,
@@ -52,6 +53,7 @@ pub(super) struct Shared {
     pub retry_limit: Field<u32>,
     pub retry_backoff: Field<Duration>,
     pub retry_max_backoff: Field<Duration>,
+    pub output_mode: Field<OutputMode>,
     pub output_max_line_bytes: Field<usize>,
     pub output_keep_tail: Field<usize>,
     pub history_ticks: Field<u32>,
@@ -67,6 +69,8 @@ impl Shared {
             shell: Field::Absent,
             working_dir: Field::Absent,
             env: Field::Absent,
+            inherit_env: Field::Absent,
+            success_exit_codes: Field::Absent,
             timeout: Field::Absent,
             termination_grace_period: Field::Absent,
             concurrency_policy: Field::Absent,
@@ -80,6 +84,7 @@ impl Shared {
             retry_limit: Field::Absent,
             retry_backoff: Field::Absent,
             retry_max_backoff: Field::Absent,
+            output_mode: Field::Absent,
             output_max_line_bytes: Field::Absent,
             output_keep_tail: Field::Absent,
             history_ticks: Field::Absent,
@@ -94,8 +99,10 @@ impl Shared {
         let mut layer = Self {
             time_zone: reader.field(fields, "timeZone", zone),
             shell: reader.field(fields, "shell", Reader::texts),
-            working_dir: reader.field(fields, "workingDir", folder),
-            env: reader.field(fields, "env", env),
+            working_dir: reader.field(fields, "workingDir", Reader::absolute_path),
+            env: reader.field(fields, "env", variables::env),
+            inherit_env: reader.field(fields, "inheritEnv", Reader::boolean),
+            success_exit_codes: reader.field(fields, "successExitCodes", exit_codes),
             timeout: reader.field(fields, "timeout", timeout),
             termination_grace_period: reader.field(fields, "terminationGracePeriod", |reader, item| {
                 reader.duration(item, Duration::ZERO..=Duration::from_secs(HOUR))
@@ -178,10 +185,17 @@ impl Shared {
         match reader.field(fields, "output", |reader, item| reader.fields(item, Level::Output)) {
             Field::Absent => {}
             Field::Reset => {
+                self.output_mode = Field::Reset;
                 self.output_max_line_bytes = Field::Reset;
                 self.output_keep_tail = Field::Reset;
             }
             Field::Written(output, _) => {
+                let modes = [
+                    ("Log", OutputMode::Log),
+                    ("Passthrough", OutputMode::Passthrough),
+                    ("Discard", OutputMode::Discard),
+                ];
+                self.output_mode = reader.field(&output, "mode", |reader, item| reader.choice(item, &modes));
                 self.output_max_line_bytes =
                     reader.field(&output, "maxLineBytes", |reader, item| reader.size(item, 64..=1 << 20));
                 self.output_keep_tail =
@@ -213,7 +227,9 @@ impl Shared {
             time_zone: self.time_zone.or(&below.time_zone),
             shell: self.shell.or(&below.shell),
             working_dir: self.working_dir.or(&below.working_dir),
-            env: merged(&self.env, &below.env),
+            env: variables::merged(&self.env, &below.env),
+            inherit_env: self.inherit_env.or(&below.inherit_env),
+            success_exit_codes: self.success_exit_codes.or(&below.success_exit_codes),
             timeout: self.timeout.or(&below.timeout),
             termination_grace_period: self.termination_grace_period.or(&below.termination_grace_period),
             concurrency_policy: self.concurrency_policy.or(&below.concurrency_policy),
@@ -227,6 +243,7 @@ impl Shared {
             retry_limit: self.retry_limit.or(&below.retry_limit),
             retry_backoff: self.retry_backoff.or(&below.retry_backoff),
             retry_max_backoff: self.retry_max_backoff.or(&below.retry_max_backoff),
+            output_mode: self.output_mode.or(&below.output_mode),
             output_max_line_bytes: self.output_max_line_bytes.or(&below.output_max_line_bytes),
             output_keep_tail: self.output_keep_tail.or(&below.output_keep_tail),
             history_ticks: self.history_ticks.or(&below.history_ticks),
@@ -254,6 +271,7 @@ impl Shared {
     /// How much of the output is kept.
     pub fn output(&self) -> OutputLimits {
         OutputLimits {
+            mode: self.output_mode.value_or(OutputMode::Log),
             max_line_bytes: self.output_max_line_bytes.value_or(8 << 10),
             keep_tail: self.output_keep_tail.value_or(16 << 10),
         }
@@ -297,21 +315,6 @@ impl Shared {
     }
 }
 
-/// `env` of a job over that of `defaults`, variable by variable.
-fn merged(
-    above: &Field<BTreeMap<String, String>>,
-    below: &Field<BTreeMap<String, String>>,
-) -> Field<BTreeMap<String, String>> {
-    match (above, below) {
-        (Field::Written(above, span), Field::Written(below, _)) => {
-            let mut all = below.clone();
-            all.extend(above.clone());
-            Field::Written(all, *span)
-        }
-        _ => above.or(below),
-    }
-}
-
 /// An IANA time zone.
 pub(super) fn zone(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Zone> {
     let scalar = reader.scalar(item, "a time zone", "write its IANA name: Europe/Madrid, America/New_York, UTC")?;
@@ -324,16 +327,6 @@ pub(super) fn zone(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Zone> {
     }
 }
 
-fn folder(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
-    let text = reader.text(item)?;
-    if text.starts_with('/') {
-        return Some(PathBuf::from(text));
-    }
-    let message = format!("`{}` is {}, and an absolute path is expected", item.name, quoted(&text));
-    reader.find("E203", item.node.span, message, "begin it with `/`; `~` and variables are not expanded here");
-    None
-}
-
 fn timeout(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Option<Duration>> {
     if matches!(&item.node.value, Value::Scalar(scalar) if scalar.text.eq_ignore_ascii_case("none")) {
         return Some(None);
@@ -341,66 +334,23 @@ fn timeout(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Option<Duration>>
     reader.duration(item, Duration::from_millis(100)..=Duration::from_secs(366 * DAY)).map(Some)
 }
 
-/// A map of variables. Their values are texts, and must look like texts to every reader of YAML.
-fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<String, String>> {
-    let Value::Map(entries) = &item.node.value else {
-        let is_list = matches!(item.node.value, Value::List(_));
-        let hint = if is_list {
-            "write a map and no list: `env: {NAME: \"value\"}`"
-        } else {
-            "write `env: {NAME: \"value\"}`"
-        };
-        let message = "`env` is not a map of names and values".to_owned();
-        reader.find("E203", item.node.span, message, hint);
+/// A list of exit codes.
+fn exit_codes(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeSet<u8>> {
+    const HINT: &str = "write a list: `successExitCodes: [0, 3]`";
+    let Value::List(nodes) = &item.node.value else {
+        let message = format!("`{}` is not a list of exit codes", item.name);
+        reader.find("E203", item.node.span, message, HINT);
         return None;
     };
-    let mut variables = BTreeMap::new();
-    let mut is_good = true;
-    for entry in entries.iter() {
-        let is_named = check_variable(reader, &entry.key, entry.key_span);
-        let value = Item { name: format!("env.{}", short(&entry.key)), node: &entry.node };
-        let text = variable_text(reader, &value, entry.key_span);
-        match text.filter(|_| is_named) {
-            Some(text) => _ = variables.insert(entry.key.to_string(), text),
-            None => is_good = false,
-        }
-    }
-    is_good.then_some(variables)
-}
-
-fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Option<String> {
-    if is_null(item.node) {
-        let message = format!("`{}` has no value", item.name);
-        reader.find("E203", key_span, message, "write \"\" for an empty text");
+    if nodes.is_empty() {
+        let message = format!("`{}` is an empty list: no run could succeed", item.name);
+        reader.find("E203", item.node.span, message, HINT);
         return None;
     }
-    if let Value::Scalar(scalar) = &item.node.value
-        && is_ambiguous(scalar)
-    {
-        let message =
-            format!("`{}` is {}, which YAML may take for a number or a boolean", item.name, quoted(&scalar.text));
-        reader.find("E203", item.node.span, message, &format!("quote it: \"{}\"", short(&scalar.text)));
-        return None;
-    }
-    reader.text(item)
-}
-
-fn check_variable(reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
-    if name.to_ascii_uppercase().starts_with("ONECRON_") {
-        let message = format!("the variable {} is reserved: in such, onecron tells a run about itself", quoted(name));
-        reader.find("E309", span, message, "choose a name that does not begin with `ONECRON_`");
-        return false;
-    }
-    let is_good = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
-    if !is_good {
-        let message = format!("{} is no name for an environment variable", quoted(name));
-        reader.find(
-            "E309",
-            span,
-            message,
-            "names have letters, digits, `_`, `-` and `.`, and do not begin with a digit",
-        );
-    }
-    is_good
+    let code = |(index, node)| {
+        let item = Item { name: format!("{}[{index}]", item.name), node };
+        reader.number(&item, 0..=u8::MAX.into()).and_then(|code| u8::try_from(code).ok())
+    };
+    let codes: Vec<Option<u8>> = nodes.iter().enumerate().map(code).collect();
+    codes.into_iter().collect()
 }

@@ -14,6 +14,8 @@ pub(super) const SHARED: &[&str] = &[
     "shell",
     "workingDir",
     "env",
+    "inheritEnv",
+    "successExitCodes",
     "timeout",
     "terminationGracePeriod",
     "concurrencyPolicy",
@@ -32,7 +34,7 @@ pub(super) const DST: &[&str] = &["gap", "fold"];
 /// Keys of `retry`.
 pub(super) const RETRY: &[&str] = &["limit", "backoff", "maxBackoff"];
 /// Keys of `output`.
-pub(super) const OUTPUT: &[&str] = &["maxLineBytes", "keepTail"];
+pub(super) const OUTPUT: &[&str] = &["mode", "maxLineBytes", "keepTail"];
 /// Keys of `history`.
 pub(super) const HISTORY: &[&str] = &["ticks", "successful", "failed"];
 

@@ -15,11 +15,13 @@ use crate::executor::RunContext;
 use crate::executor::Running;
 use crate::executor::SpawnError;
 use crate::executor::guardian::Until;
+use crate::job::OutputMode;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::telemetry::events;
 use crate::telemetry::events::RunFields;
 use crate::telemetry::events::RunOutput;
+use crate::telemetry::logging;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,7 +181,8 @@ impl Launcher {
         let _ = self.inbox.send(started).await;
         let Orders { stop, lease_end } = orders;
         let fields = report::fields_of(order);
-        let (exit, ()) = tokio::join!(until_it_ends(running, stop), forward(lines, is_said, &fields));
+        let taken = forward((lines, order.spec.output.mode), is_said, &fields);
+        let (exit, ()) = tokio::join!(until_it_ends(running, stop), taken);
         if exit.dropped_lines > 0 {
             events::run_output_dropped(&fields, exit.dropped_lines);
         }
@@ -227,12 +230,22 @@ async fn until_it_ends(running: Running, mut stop: watch::Receiver<Stop>) -> exe
     }
 }
 
-/// Logs lines as they come, but none before the line that says that the run was started.
-async fn forward(mut lines: mpsc::Receiver<OutputLine>, is_said: oneshot::Receiver<()>, fields: &RunFields) {
+/// Takes lines as they come, but none before the line that says that the run was started.
+async fn forward(
+    (mut lines, mode): (mpsc::Receiver<OutputLine>, OutputMode),
+    is_said: oneshot::Receiver<()>,
+    fields: &RunFields,
+) {
     let _ = is_said.await;
     while let Some(line) = lines.recv().await {
         let OutputLine { stream, line, truncated, .. } = line;
-        events::run_output(fields, RunOutput { stream: stream.as_str(), line: &line, truncated });
+        match mode {
+            OutputMode::Log => {
+                events::run_output(fields, RunOutput { stream: stream.as_str(), line: &line, truncated });
+            }
+            OutputMode::Passthrough => logging::passthrough(&line),
+            OutputMode::Discard => {}
+        }
     }
 }
 

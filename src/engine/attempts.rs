@@ -42,7 +42,7 @@ impl Engine {
         let Some(ours) = self.runs.get_mut(run).filter(|ours| ours.phase == Phase::Running) else { return };
         ours.deadline = None;
         ours.output_bytes = exit.output_bytes;
-        let failed = exit.code != Some(0);
+        let failed = !ours.spec.command.is_success(exit.code);
         let (outcome, error) = match (ours.stopped_as_asked(), ours.stop) {
             (Some(asked), _) => asked,
             (None, Some((StopCause::Timeout, ..))) => (Outcome::TimedOut, "stopped at its timeout".to_owned()),

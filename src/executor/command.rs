@@ -6,13 +6,16 @@ use super::output::Output;
 use super::output::OutputLine;
 use super::running::Running;
 use super::spawn_error::SpawnError;
+use super::variables;
 use crate::clock::Boot;
 use crate::clock::Clock;
+use crate::job::BASIC_ENV;
 use crate::job::CommandSpec;
 use crate::job::OutputLimits;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Tick;
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::process::Stdio;
@@ -74,7 +77,7 @@ impl Deadline<'_> {
         context: &RunContext,
         lines: mpsc::Sender<OutputLine>,
     ) -> Result<Running, SpawnError> {
-        let mut process = prepare(command, context);
+        let mut process = prepare(command, context)?;
         self.check()?;
         let mut child = children::spawn(&mut process).map_err(|error| SpawnError::diagnose(command, error))?;
         let output = Output::of(&mut child, limits, context, lines);
@@ -97,7 +100,7 @@ impl Deadline<'_> {
 
 /// The system call's input. Invariant: no `pre_exec` and no `env_clear`: with either, std gives up `posix_spawn` for
 /// `fork`, which copies the daemon's page tables for every job.
-fn prepare(command: &CommandSpec, context: &RunContext) -> Command {
+fn prepare(command: &CommandSpec, context: &RunContext) -> Result<Command, SpawnError> {
     let argv = command.program.argv();
     let (program, arguments) = argv.split_first().map_or(("", [].as_slice()), |(first, rest)| (*first, rest));
     let mut process = Command::new(program);
@@ -106,12 +109,20 @@ fn prepare(command: &CommandSpec, context: &RunContext) -> Command {
     if let Some(folder) = &command.working_dir {
         process.current_dir(folder);
     }
-    // The daemon's own settings hold the store's password, among others.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"ONECRON_")) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| !is_inherited(command, name)) {
         process.env_remove(name);
     }
-    process.envs(&command.env).envs(told(context));
-    process
+    for (name, value) in &command.env {
+        process.env(name, variables::value_of(name, value)?);
+    }
+    process.envs(told(context));
+    Ok(process)
+}
+
+/// The daemon's own settings never are: they hold the store's password, among others.
+fn is_inherited(command: &CommandSpec, name: &OsStr) -> bool {
+    let is_basic = || BASIC_ENV.iter().any(|basic| name == *basic);
+    !name.as_encoded_bytes().starts_with(b"ONECRON_") && (command.inherit_env || is_basic())
 }
 
 /// The variables that tell a job about its run. The guardian finds a run's processes by two of them.

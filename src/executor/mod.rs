@@ -16,6 +16,7 @@ mod output;
 mod proc;
 mod running;
 mod spawn_error;
+mod variables;
 
 pub use children::reap_orphans;
 pub use command::Deadline;

@@ -59,6 +59,16 @@ pub enum SpawnError {
         /// The file.
         program: String,
     },
+    /// A variable's value comes from elsewhere, and is not there.
+    #[error("start the job: set its variable `{variable}` {from}: {found}")]
+    MissingValue {
+        /// The variable.
+        variable: String,
+        /// Where its value was to come from.
+        from: String,
+        /// What was found instead, and what to do.
+        found: String,
+    },
     /// Anything else: no memory, too many processes, a NUL in an argument.
     #[error("start the job: execute `{program}`")]
     Other {

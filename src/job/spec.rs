@@ -7,6 +7,7 @@ use super::WhenBusy;
 use crate::schedule::Schedule;
 use crate::schedule::stable_hash;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,7 +56,43 @@ pub struct CommandSpec {
     /// The folder to run in; `None`: the daemon's.
     pub working_dir: Option<PathBuf>,
     /// Added to the environment that is inherited from the daemon.
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, EnvValue>,
+    /// Whether the rest of the daemon's environment is inherited, and not only [`BASIC_ENV`].
+    pub inherit_env: bool,
+    /// The exit codes that are a success.
+    pub success_exit_codes: BTreeSet<u8>,
+}
+
+/// What a process gets of the daemon's environment in any case: without these, few programs work.
+pub const BASIC_ENV: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+
+impl CommandSpec {
+    /// A program with the built-in values of everything else.
+    pub fn of(program: Program) -> Self {
+        Self {
+            program,
+            working_dir: None,
+            env: BTreeMap::new(),
+            inherit_env: true,
+            success_exit_codes: BTreeSet::from([0]),
+        }
+    }
+
+    /// Whether a process that exited so did what it should; one that a signal ended has no code, and did not.
+    pub fn is_success(&self, code: Option<i32>) -> bool {
+        code.and_then(|code| u8::try_from(code).ok()).is_some_and(|code| self.success_exit_codes.contains(&code))
+    }
+}
+
+/// The value of an environment variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EnvValue {
+    /// As it is written.
+    Text(String),
+    /// That of one of the daemon's variables, when the process starts.
+    FromEnv(String),
+    /// The content of a file when the process starts, without a line end at its end.
+    FromFile(PathBuf),
 }
 
 /// The two forms of `command`, as in a Dockerfile's `CMD`.
@@ -138,9 +175,22 @@ pub struct RetryPolicy {
     pub max_backoff: Duration,
 }
 
+/// Where a job's output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputMode {
+    /// Each line becomes an event of the log.
+    Log,
+    /// Each line goes to the daemon's standard output as it is.
+    Passthrough,
+    /// Nowhere; the tail is kept nevertheless.
+    Discard,
+}
+
 /// Bounds on a job's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
+    /// Where the lines go.
+    pub mode: OutputMode,
     /// A longer line is cut and marked.
     pub max_line_bytes: usize,
     /// How many of the last bytes are kept with the run's record.

@@ -58,6 +58,14 @@ pub(super) struct Fields {
 }
 
 impl Fields {
+    /// The only text among them, as a line of its own.
+    pub(super) fn into_raw(self) -> String {
+        let text = |(_, value)| match value {
+            Value::Text(text) | Value::Literal(text) => text + "\n",
+        };
+        self.fields.into_iter().next().map(text).unwrap_or_default()
+    }
+
     fn text(&mut self, field: &Field, text: String) {
         match field.name() {
             "message" => self.message = text,

@@ -156,6 +156,14 @@ fn start(
     Ok((LogGuard { queue }, dispatch))
 }
 
+/// Not an event of the catalogue: a job's line that goes out as it is.
+const PASSTHROUGH: &str = "passthrough";
+
+/// Writes a line of a job's output as it is, in its turn among the lines of the log, at any level.
+pub fn passthrough(line: &str) {
+    tracing::event!(name: PASSTHROUGH, target: events::TARGET, tracing::Level::INFO, line);
+}
+
 /// Turns events into lines and hands them to the queue.
 struct FlatLayer {
     format: LogFormat,
@@ -169,7 +177,9 @@ impl FlatLayer {
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
         metadata.is_event()
             && metadata.target() == events::TARGET
-            && (*metadata.level() <= self.level || metadata.name() == events::LOG_DROPPED)
+            && (*metadata.level() <= self.level
+                || metadata.name() == events::LOG_DROPPED
+                || metadata.name() == PASSTHROUGH)
     }
 }
 
@@ -185,6 +195,7 @@ impl<S: Subscriber> Layer<S> for FlatLayer {
         let head = Head { at: SystemClock.now().wall, level: *metadata.level(), event: metadata.name() };
         let worth = match metadata.name() {
             events::RUN_OUTPUT => Worth::Output,
+            PASSTHROUGH => return self.queue.push(fields.into_raw(), Worth::Output),
             events::LOG_DROPPED => Worth::Notice,
             _ => Worth::Event,
         };

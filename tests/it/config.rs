@@ -15,10 +15,13 @@ use onecron::config::Loaded;
 use onecron::config::Problem;
 use onecron::config::Source;
 use onecron::job::ConcurrencyPolicy;
+use onecron::job::EnvValue;
 use onecron::job::LostRunPolicy;
+use onecron::job::OutputMode;
 use onecron::job::Program;
 use onecron::schedule::zone_data_version;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -194,8 +197,8 @@ jobs:
     let (a, b) = (&jobs[0], &jobs[1]);
     assert_eq!((a.retry.limit, a.retry.backoff.as_secs()), (1, 1));
     assert_eq!((a.timeout, b.timeout), (Some(Duration::from_secs(7200)), Some(Duration::from_secs(3600))));
-    let env: Vec<_> = a.command.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    assert_eq!(env, ["A=one", "B=three"]);
+    let env: Vec<_> = a.command.env.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+    assert_eq!(env, ["A=Text(\"one\")", "B=Text(\"three\")"]);
     assert!(b.command.env.is_empty());
     assert_eq!((b.retry.limit, b.retry.backoff.as_secs()), (0, 10));
     assert_eq!((a.schedule.zone().name(), b.schedule.zone().name()), ("Europe/Madrid", "Asia/Tokyo"));
@@ -305,6 +308,31 @@ fn files_that_cannot_be_read_are_reported_beside_the_others() {
     let gone = config::load(&config::read(&[empty.path().join("no/jobs.yaml")]), now()).unwrap_err();
     assert!(gone[0].hint.as_deref().unwrap().contains("cannot be read either"), "{:?}", gone[0]);
     assert_eq!(config::load(&[], now()).unwrap_err()[0].code, "E103");
+}
+
+#[test]
+fn variables_may_come_from_elsewhere_and_other_exit_codes_may_be_successes() {
+    let text = r#"
+version: 1
+defaults: {successExitCodes: [0, 3], inheritEnv: false, env: {A: {fromEnv: USER}}, output: {mode: Discard}}
+jobs:
+  - {name: a, schedule: '0 4 * * *', command: 'true', env: {B: {fromFile: /run/secrets/b}}}
+  - {name: b, schedule: '0 4 * * *', command: 'true', successExitCodes: [7], inheritEnv: null, env: {A: x}}
+  - {name: c, schedule: '0 4 * * *', command: 'true', successExitCodes: null, output: {mode: passthrough}}
+"#;
+    let jobs = load(text).unwrap().table.jobs;
+    let command = |at: usize| jobs[at].command.clone();
+    let from = BTreeMap::from([
+        ("A".to_owned(), EnvValue::FromEnv("USER".to_owned())),
+        ("B".to_owned(), EnvValue::FromFile("/run/secrets/b".into())),
+    ]);
+    assert_eq!(command(0).env, from);
+    assert_eq!(command(1).env, BTreeMap::from([("A".to_owned(), EnvValue::Text("x".to_owned()))]));
+    assert_eq!([0, 1, 2].map(|at| command(at).inherit_env), [false, true, false]);
+    let codes = |at: usize| command(at).success_exit_codes.into_iter().collect::<Vec<_>>();
+    assert_eq!((codes(0), codes(1), codes(2)), (vec![0, 3], vec![7], vec![0]));
+    let modes = [OutputMode::Discard, OutputMode::Discard, OutputMode::Passthrough];
+    assert_eq!([0, 1, 2].map(|at| jobs[at].output.mode), modes);
 }
 
 #[test]

@@ -27,6 +27,28 @@ fn pid_of(line: &Value) -> i32 {
 }
 
 #[test]
+fn output_goes_out_as_it_is_or_nowhere_where_the_job_says_so() {
+    let job = |name: &str, mode: &str| {
+        format!(
+            "  - {{name: {name}, schedule: '* * * * * *', command: 'echo {name}; echo err-{name} >&2', output: {{mode: {mode}}}}}\n"
+        )
+    };
+    let table = Table::new(&(job("raw", "Passthrough") + &job("quiet", "Discard") + &job("usual", "Log")));
+    let mut daemon = table.launch("memory:").start();
+    for name in ["raw", "quiet", "usual"] {
+        daemon.wait_for_job("run_finished", name);
+    }
+    until("the lines are there", || daemon.strays().len() >= 2);
+    daemon.signal(Signal::SIGTERM);
+    daemon.wait_for_exit();
+    let strays = daemon.strays();
+    assert!(strays.contains(&"raw".to_owned()) && strays.contains(&"err-raw".to_owned()), "{strays:?}");
+    assert!(strays.iter().all(|line| line.ends_with("raw")), "{strays:?}");
+    let said = daemon.events("run_output");
+    assert!(!said.is_empty() && said.iter().all(|line| line["job"] == "usual"), "{said:?}");
+}
+
+#[test]
 fn a_daemon_runs_jobs_logs_their_lines_and_ends_on_term() {
     let table = Table::new(HELLO);
     let mut daemon = table.launch("memory:").start();

@@ -20,7 +20,10 @@ use onecron::executor::SpawnError;
 use onecron::executor::Stream;
 use onecron::executor::reap_orphans;
 use onecron::executor::start;
+use onecron::job::CommandSpec;
+use onecron::job::EnvValue;
 use onecron::job::OutputLimits;
+use onecron::job::OutputMode;
 use onecron::job::Tick;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -64,13 +67,60 @@ async fn a_job_leads_its_own_process_group() {
 
 // The environment.
 
+/// What a command with an environment prints, and how it was not started.
+async fn printed(command: &CommandSpec) -> Result<String, SpawnError> {
+    let (sender, mut lines) = mpsc::channel(100);
+    start(command, LIMITS, &context("env"), sender)?.wait().await;
+    let mut text = String::new();
+    while let Some(line) = lines.recv().await {
+        text += &(line.line + "\n");
+    }
+    Ok(text)
+}
+
+#[tokio::test]
+async fn a_job_that_inherits_nothing_has_the_basic_variables_and_its_own() {
+    let mut command = shell("env | cut -d= -f1 | grep -vE '^(ONECRON_|_$|PWD|SHLVL)' | sort");
+    assert!(printed(&command).await.unwrap().contains("CARGO_MANIFEST_DIR\n"));
+    command.inherit_env = false;
+    command.env.insert("OWN".into(), EnvValue::Text("x".into()));
+    let text = printed(&command).await.unwrap();
+    let names: Vec<&str> = text.lines().collect();
+    assert!(names.contains(&"OWN") && names.contains(&"PATH"), "{names:?}");
+    assert!(names.iter().all(|name| ["OWN", "PATH", "HOME", "LANG", "TZ"].contains(name)), "{names:?}");
+}
+
+#[tokio::test]
+async fn values_from_elsewhere_are_those_of_the_start_and_stand_in_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    let mut command = shell("printf '[%s] [%s]\\n' \"$A\" \"$B\"");
+    command.env.insert("A".into(), EnvValue::FromEnv("CARGO_PKG_NAME".into()));
+    command.env.insert("B".into(), EnvValue::FromFile(secret.clone()));
+    let missing = printed(&command).await.unwrap_err().to_string();
+    assert!(missing.starts_with("start the job: set its variable `B` from the file `"), "{missing}");
+    for (content, value) in [("one\n", "one"), ("two\r\n", "two"), ("a b\n\n", "a b\n"), ("", "")] {
+        std::fs::write(&secret, content).unwrap();
+        assert_eq!(printed(&command).await.unwrap(), format!("[onecron] [{value}]\n"));
+    }
+    for content in [b"hidden\0".to_vec(), vec![b'h'; 65_537]] {
+        std::fs::write(&secret, &content).unwrap();
+        let error = printed(&command).await.unwrap_err().to_string();
+        assert!(error.contains("NUL") || error.contains("more than 64 KiB"), "{error}");
+        assert!(!error.contains("hid") && !error.contains("hhh"), "{error}");
+    }
+    command.env.insert("A".into(), EnvValue::FromEnv("NO_SUCH_VARIABLE".into()));
+    let missing = printed(&command).await.unwrap_err().to_string();
+    assert!(missing.contains("`A` from the daemon's variable `NO_SUCH_VARIABLE`"), "{missing}");
+}
+
 #[tokio::test]
 async fn a_job_is_told_about_its_run() {
     let mut context = context("told");
     context.last_success = Some(Tick::from_seconds(1_772_244_000));
     let mut command = shell("env | grep -E '^(ONECRON_|COLOUR|HOME)' | sort");
-    command.env.insert("COLOUR".into(), "red".into());
-    command.env.insert("HOME".into(), "/elsewhere".into());
+    command.env.insert("COLOUR".into(), EnvValue::Text("red".into()));
+    command.env.insert("HOME".into(), EnvValue::Text("/elsewhere".into()));
     let (sender, mut lines) = mpsc::channel(100);
     start(&command, LIMITS, &context, sender).unwrap().wait().await;
     let mut text = String::new();
@@ -178,7 +228,7 @@ async fn nothing_is_started_after_the_deadline() {
 async fn what_was_started_while_the_deadline_passed_is_killed_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = shell("exec sleep 1000");
-    command.env.insert("MARK".into(), folder.path().to_str().unwrap().into());
+    command.env.insert("MARK".into(), EnvValue::Text(folder.path().to_str().unwrap().into()));
     let marked = || {
         let mark = format!("MARK={}", folder.path().display());
         let is_marked = |pid: &i32| {
@@ -200,7 +250,7 @@ async fn what_was_started_while_the_deadline_passed_is_killed_at_once() {
 #[tokio::test]
 async fn a_line_without_end_is_cut_and_seen_before_the_job_ends() {
     let (sender, mut lines) = mpsc::channel(10);
-    let limits = OutputLimits { max_line_bytes: 10, keep_tail: 4 };
+    let limits = OutputLimits { mode: OutputMode::Log, max_line_bytes: 10, keep_tail: 4 };
     let command = shell("printf '0123456789abc'; exec sleep 1000");
     let running = start(&command, limits, &context("endless"), sender).unwrap();
     let stopper = running.stopper();

@@ -14,15 +14,15 @@ use onecron::executor::start;
 use onecron::job::CommandSpec;
 use onecron::job::JobName;
 use onecron::job::OutputLimits;
+use onecron::job::OutputMode;
 use onecron::job::Program;
 use onecron::job::ReplicaId;
 use onecron::job::RunKey;
 use onecron::job::Tick;
-use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-pub const LIMITS: OutputLimits = OutputLimits { max_line_bytes: 8 << 10, keep_tail: 16 << 10 };
+pub const LIMITS: OutputLimits = OutputLimits { mode: OutputMode::Log, max_line_bytes: 8 << 10, keep_tail: 16 << 10 };
 
 pub fn now() -> Boot {
     SystemClock.now().boot
@@ -49,13 +49,13 @@ pub fn until_limit(what: &str, limit: Duration, mut holds: impl FnMut() -> bool)
 /// A line for a shell.
 pub fn shell(line: &str) -> CommandSpec {
     let shell = vec!["/bin/sh".to_string(), "-c".to_string()];
-    CommandSpec { program: Program::Shell { shell, line: line.to_string() }, working_dir: None, env: BTreeMap::new() }
+    CommandSpec::of(Program::Shell { shell, line: line.to_string() })
 }
 
 /// A program and its arguments.
 pub fn direct(argv: &[&str]) -> CommandSpec {
     let argv = argv.iter().map(ToString::to_string).collect();
-    CommandSpec { program: Program::Direct(argv), working_dir: None, env: BTreeMap::new() }
+    CommandSpec::of(Program::Direct(argv))
 }
 
 /// A run of a job. No two tests use the same name: guardians look for runs in the whole machine.

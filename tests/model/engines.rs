@@ -469,7 +469,7 @@ fn table(scene: Scene) -> JobTable {
         name: JobName::new("model").unwrap(),
         description: String::new(),
         schedule: Schedule::parse(&schedule, &Zone::utc(), "model").unwrap(),
-        command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
+        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
         concurrency_policy: scene.concurrency,
         lost_run_policy: scene.lost,
         timeout: None,
@@ -479,7 +479,7 @@ fn table(scene: Scene) -> JobTable {
         termination_grace_period: Duration::from_secs(2),
         starting_deadline: None,
         retry: RetryPolicy { limit: 0, backoff: Duration::from_secs(1), max_backoff: Duration::from_secs(1) },
-        output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
+        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
         history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
         spec_hash: "model".into(),
     };

@@ -4,7 +4,6 @@ use super::random::Random;
 use onecron::job::*;
 use onecron::schedule::Schedule;
 use onecron::schedule::Zone;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ fn job((name, schedule, concurrency_policy, lost_run_policy, kind, limit): Kind)
         name: JobName::new(name).unwrap(),
         description: kind.into(),
         schedule: Schedule::parse(schedule, &Zone::utc(), name).unwrap(),
-        command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
+        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
         concurrency_policy,
         catch_up: match name {
             "retrying" => CatchUp::All,
@@ -41,7 +40,7 @@ fn job((name, schedule, concurrency_policy, lost_run_policy, kind, limit): Kind)
         jitter: Duration::from_millis(if name == "long-rerun" { 7_000 } else { 0 }),
         starting_deadline: None,
         retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
-        output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
+        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
         history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
         spec_hash: name.into(),
     })

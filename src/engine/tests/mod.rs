@@ -103,7 +103,7 @@ fn job(text: &str) -> JobSpec {
         name: name(text),
         description: String::new(),
         schedule: every("1h"),
-        command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
+        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
         concurrency_policy: ConcurrencyPolicy::Forbid,
         catch_up: CatchUp::Latest,
         suspend: false,
@@ -113,7 +113,7 @@ fn job(text: &str) -> JobSpec {
         jitter: Duration::ZERO,
         starting_deadline: Some(WINDOW),
         retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
-        output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
+        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
         history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
         spec_hash: format!("hash-{text}"),
     }

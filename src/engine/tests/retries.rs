@@ -62,6 +62,16 @@ fn without_retries_a_failure_is_the_end() {
 }
 
 #[test]
+fn an_exit_code_that_is_called_a_success_is_one() {
+    let mut spec = retrying(2, 1, 10);
+    spec.command.success_exit_codes = [3].into();
+    let mut bench = Bench::running(spec.clone());
+    assert_eq!(ending(&bench.end(3)).unwrap().outcome, Outcome::Succeeded);
+    assert_eq!(ending(&bench.end(3)), None, "it has ended");
+    assert_eq!(failing(spec).0.len(), 2, "1 is none, and is tried again");
+}
+
+#[test]
 fn the_slot_and_the_lease_are_kept_between_attempts() {
     let mut bench = Bench::running(retrying(1, 60, 60));
     let effects = bench.end(1);

@@ -1,0 +1,126 @@
+//! `env`: the environment variables of a job.
+
+use super::reader::Field;
+use super::reader::Item;
+use super::reader::Reader;
+use super::reader::is_ambiguous;
+use super::reader::is_null;
+use super::text::Span;
+use super::text::quoted;
+use super::text::short;
+use super::yaml::Entry;
+use super::yaml::Value;
+use crate::job::EnvValue;
+use std::collections::BTreeMap;
+
+/// `env` of a job over that of `defaults`, variable by variable.
+pub(super) fn merged(
+    above: &Field<BTreeMap<String, EnvValue>>,
+    below: &Field<BTreeMap<String, EnvValue>>,
+) -> Field<BTreeMap<String, EnvValue>> {
+    match (above, below) {
+        (Field::Written(above, span), Field::Written(below, _)) => {
+            let mut all = below.clone();
+            all.extend(above.clone());
+            Field::Written(all, *span)
+        }
+        _ => above.or(below),
+    }
+}
+
+/// A map of variables. Their values are texts, and must look like texts to every reader of YAML.
+pub(super) fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<String, EnvValue>> {
+    let Value::Map(entries) = &item.node.value else {
+        let is_list = matches!(item.node.value, Value::List(_));
+        let hint = if is_list {
+            "write a map and no list: `env: {NAME: \"value\"}`"
+        } else {
+            "write `env: {NAME: \"value\"}`"
+        };
+        let message = "`env` is not a map of names and values".to_owned();
+        reader.find("E203", item.node.span, message, hint);
+        return None;
+    };
+    let mut variables = BTreeMap::new();
+    let mut is_good = true;
+    for entry in entries.iter() {
+        let is_named = check_variable(reader, &entry.key, entry.key_span);
+        let value = Item { name: format!("env.{}", short(&entry.key)), node: &entry.node };
+        let value = match &entry.node.value {
+            Value::Map(source) => read_source(reader, &value, source),
+            _ => variable_text(reader, &value, entry.key_span).map(EnvValue::Text),
+        };
+        match value.filter(|_| is_named) {
+            Some(value) => _ = variables.insert(entry.key.to_string(), value),
+            None => is_good = false,
+        }
+    }
+    is_good.then_some(variables)
+}
+
+/// `{fromEnv: NAME}` or `{fromFile: /path}`: what must not stand in the table.
+fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, entries: &[Entry]) -> Option<EnvValue> {
+    const HINT: &str = "write a text, `{fromEnv: NAME}` or `{fromFile: /run/secrets/name}`";
+    let [entry] = entries else {
+        let message = format!("`{}` is a map of {} keys, and one is expected", item.name, entries.len());
+        reader.find("E203", item.node.span, message, HINT);
+        return None;
+    };
+    let value = Item { name: format!("{}.{}", item.name, short(&entry.key)), node: &entry.node };
+    match &*entry.key {
+        "fromEnv" => {
+            let name = reader.text(&value)?;
+            let is_own = name.to_ascii_uppercase().starts_with("ONECRON_");
+            if name.is_empty() || is_own || name.contains(['=', '\0']) {
+                let message = format!("`{}` is {}, and the name of a variable is expected", value.name, quoted(&name));
+                let hint = "name one of the daemon's variables, but none of its own settings (`ONECRON_…`)";
+                reader.find("E309", entry.node.span, message, hint);
+                return None;
+            }
+            Some(EnvValue::FromEnv(name))
+        }
+        "fromFile" => reader.absolute_path(&value).map(EnvValue::FromFile),
+        other => {
+            let message = format!("{} is no source of a variable", quoted(other));
+            reader.find("E202", entry.key_span, message, HINT);
+            None
+        }
+    }
+}
+
+fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Option<String> {
+    if is_null(item.node) {
+        let message = format!("`{}` has no value", item.name);
+        reader.find("E203", key_span, message, "write \"\" for an empty text");
+        return None;
+    }
+    if let Value::Scalar(scalar) = &item.node.value
+        && is_ambiguous(scalar)
+    {
+        let message =
+            format!("`{}` is {}, which YAML may take for a number or a boolean", item.name, quoted(&scalar.text));
+        reader.find("E203", item.node.span, message, &format!("quote it: \"{}\"", short(&scalar.text)));
+        return None;
+    }
+    reader.text(item)
+}
+
+fn check_variable(reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
+    if name.to_ascii_uppercase().starts_with("ONECRON_") {
+        let message = format!("the variable {} is reserved: in such, onecron tells a run about itself", quoted(name));
+        reader.find("E309", span, message, "choose a name that does not begin with `ONECRON_`");
+        return false;
+    }
+    let is_good = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    if !is_good {
+        let message = format!("{} is no name for an environment variable", quoted(name));
+        reader.find(
+            "E309",
+            span,
+            message,
+            "names have letters, digits, `_`, `-` and `.`, and do not begin with a digit",
+        );
+    }
+    is_good
+}
