@@ -138,3 +138,29 @@ impl Reporter {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Source;
+    use crate::config::load;
+
+    fn table(tolerance: &str, job: &str) -> JobTable {
+        let text = format!(
+            "scheduler: {{clockSkewTolerance: {tolerance}}}\njobs:\n  - {{{job}, schedule: '@yearly', command: 'true'}}\n"
+        );
+        load(&[Source::new("jobs.yaml", text.into_bytes())], DateTime::default()).unwrap().table
+    }
+
+    #[test]
+    fn lines_follow_the_table_in_force_and_runs_of_removed_jobs_keep_their_policy() {
+        let mut reporter = Reporter::new(&table("1s", "name: a, lostRunPolicy: Rerun"));
+        reporter.follow(&table("3s", "name: b, lostRunPolicy: Rerun"));
+        let policy = |name: &str| reporter.policies.get(&JobName::new(name).unwrap()).copied();
+        assert_eq!((policy("a"), policy("b")), (Some(LostRunPolicy::Rerun), Some(LostRunPolicy::Rerun)));
+        assert_eq!(reporter.tolerance, Duration::from_secs(3));
+        reporter.follow(&table("3s", "name: a"));
+        let policy = reporter.policies.get(&JobName::new("a").unwrap()).copied();
+        assert_eq!(policy, Some(LostRunPolicy::Report));
+    }
+}

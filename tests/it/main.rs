@@ -15,6 +15,7 @@ mod guardian;
 mod processes;
 mod redis_store;
 mod schedule_cases;
+mod schedule_changes;
 mod schedule_commands;
 mod sqlite_store;
 mod support;

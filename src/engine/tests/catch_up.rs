@@ -1,7 +1,6 @@
 //! Late ticks, and ticks that are not to run.
 
 use super::answers::*;
-use super::replicas::Replicas;
 use super::*;
 
 const NONE: [i64; 0] = [];
@@ -164,31 +163,6 @@ fn a_suspended_job_has_no_misses_from_when_nobody_was_up() {
         .collect();
     assert_eq!(decisions, [Decision::Skipped(SkipReason::Suspended)]);
     assert_eq!(notices(&effects), []);
-}
-
-/// Every ten seconds, and each run takes seven; the store was away, or all replicas were.
-fn late_ticks_of_two(spec: JobSpec) -> (Replicas, impl Fn(&Replicas) -> Vec<i64>) {
-    let mut fleet = Replicas::new(-25);
-    fleet.start("old", std::slice::from_ref(&spec));
-    fleet.until(5);
-    fleet.kill("old");
-    fleet.takes = secs(7);
-    fleet.until(38);
-    (fleet, |fleet| fleet.started.iter().map(|run| run.scheduled_for.seconds() - TICK).filter(|at| *at > 0).collect())
-}
-
-#[test]
-fn late_ticks_run_one_after_the_other_on_several_replicas() {
-    for policy in [ConcurrencyPolicy::Forbid, ConcurrencyPolicy::Queue] {
-        let spec = JobSpec { concurrency_policy: policy, ..often(CatchUp::All) };
-        let (mut fleet, started) = late_ticks_of_two(spec.clone());
-        fleet.start("web-1", std::slice::from_ref(&spec));
-        fleet.start("web-2", std::slice::from_ref(&spec));
-        fleet.until(38 + 80);
-        let started = started(&fleet);
-        assert_eq!(started[..6], [10, 20, 30, 40, 50, 60], "{policy:?}");
-        assert_eq!(fleet.not_run(), [], "{policy:?}");
-    }
 }
 
 /// Each knows only what the store told it when it asked.

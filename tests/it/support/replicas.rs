@@ -1,7 +1,62 @@
 //! Several replicas on one store that always answers, with one clock: what they say, and what is recorded.
 
-use super::*;
-use crate::store::Records;
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use onecron::clock::Boot;
+use onecron::clock::Now;
+use onecron::engine::Effect;
+use onecron::engine::Engine;
+use onecron::engine::Event;
+use onecron::engine::Exit;
+use onecron::engine::Notice;
+use onecron::job::*;
+use onecron::schedule::Schedule;
+use onecron::schedule::Zone;
+use onecron::store::Records;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the seconds of these tests are counted from: 2026-03-01T02:00:00Z.
+pub const TICK: i64 = 1_772_330_400;
+/// The boot clock there.
+const BOOT_AT_TICK: u64 = 1_000_000;
+
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn boot(seconds: i64) -> Boot {
+    Boot::from_nanos(BOOT_AT_TICK.checked_add_signed(seconds).unwrap() * 1_000_000_000)
+}
+
+pub fn name(text: &str) -> JobName {
+    JobName::new(text).unwrap()
+}
+
+/// Job `a` by a schedule: it forbids overlap, and may start 20 s late.
+pub fn job(schedule: &str) -> JobSpec {
+    JobSpec {
+        name: name("a"),
+        description: String::new(),
+        schedule: Schedule::parse(&format!("@every {schedule}"), &Zone::utc(), "a").unwrap(),
+        command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
+        concurrency_policy: ConcurrencyPolicy::Forbid,
+        catch_up: CatchUp::Latest,
+        suspend: false,
+        lost_run_policy: LostRunPolicy::Report,
+        timeout: None,
+        termination_grace_period: secs(30),
+        jitter: Duration::ZERO,
+        starting_deadline: Some(secs(20)),
+        retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
+        output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
+        history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
+        spec_hash: schedule.into(),
+    }
+}
 
 /// A replica, and what it has to do.
 pub struct Replica {
@@ -28,7 +83,7 @@ impl Replicas {
     /// No replica, so many seconds after the tick.
     pub fn new(seconds: i64) -> Self {
         let wall = DateTime::from_timestamp(TICK + seconds, 0).unwrap();
-        let now = Now { wall, boot: boot(seconds * 1000) };
+        let now = Now { wall, boot: boot(seconds) };
         let (records, replicas) = (Records::default(), BTreeMap::new());
         Self { records, replicas, now, takes: secs(1), said: Vec::new(), started: Vec::new() }
     }
@@ -95,13 +150,13 @@ impl Replicas {
     /// When a replica has something to do.
     fn next(&self, replica: &Replica) -> Option<Boot> {
         let at = replica.engine.wake_at();
-        let in_wall = |wall: DateTime<chrono::Utc>| self.now.boot + (wall - self.now.wall).to_std().unwrap_or_default();
+        let in_wall = |wall: DateTime<Utc>| self.now.boot + (wall - self.now.wall).to_std().unwrap_or_default();
         at.boot.into_iter().chain(at.wall.map(in_wall)).chain(replica.running.values().copied()).min()
     }
 
     /// Lets the time pass until so many seconds after the tick.
     pub fn until(&mut self, seconds: i64) {
-        let end = boot(seconds * 1000);
+        let end = boot(seconds);
         loop {
             let first = self.replicas.iter().filter_map(|(name, replica)| Some((self.next(replica)?, *name))).min();
             let (at, name) = first.filter(|(at, _)| *at <= end).unwrap_or((end, ""));
@@ -116,7 +171,7 @@ impl Replicas {
             let event = match over {
                 Some(run) => {
                     running.remove(&run);
-                    Event::Ended { run, exit: exit(0) }
+                    Event::Ended { run, exit: Exit { code: Some(0), ..Exit::default() } }
                 }
                 None => Event::Woke,
             };
@@ -160,7 +215,7 @@ impl Replicas {
 }
 
 pub fn table(jobs: &[JobSpec]) -> JobTable {
-    let scheduler = SchedulerSpec { lock_lease: LEASE, clock_skew_tolerance: secs(2), max_concurrent_runs: 10 };
+    let scheduler = SchedulerSpec { lock_lease: secs(15), clock_skew_tolerance: secs(2), max_concurrent_runs: 10 };
     let revision = jobs.iter().map(|job| job.spec_hash.as_str()).collect();
     JobTable { jobs: jobs.iter().cloned().map(Arc::new).collect(), scheduler, revision }
 }

@@ -1,12 +1,11 @@
-//! A job's schedule changes.
+//! Several replicas, and what becomes of ticks when a job's schedule changes, or when they are late.
 
-use super::replicas::*;
-use super::*;
-
-/// Job `a` by a schedule; its ticks may start 20 s late.
-fn by(schedule: &str) -> JobSpec {
-    JobSpec { schedule: every(schedule), spec_hash: schedule.into(), ..job("a") }
-}
+use crate::support::replicas::job as by;
+use crate::support::replicas::*;
+use onecron::engine::Event;
+use onecron::engine::Notice;
+use onecron::job::*;
+use std::sync::Arc;
 
 /// A replica that ran job `a` every minute until it was killed half a minute after the tick.
 fn stopped() -> Replicas {
@@ -62,7 +61,7 @@ fn a_tick_that_might_still_have_been_run_when_the_schedule_changed_is_skipped_fo
 /// The default deadline is made of the distances of its own schedule, not of those of the new one.
 #[test]
 fn a_tick_of_the_former_schedule_has_the_deadline_that_it_had() {
-    let by = |schedule| JobSpec { starting_deadline: None, ..by(schedule) };
+    let by = |schedule: &str| JobSpec { starting_deadline: None, ..by(schedule) };
     let mut fleet = Replicas::new(-90);
     fleet.start("old", &[by("1m")]);
     fleet.until(30);
@@ -168,7 +167,7 @@ fn a_reload_leaves_no_tick_of_either_schedule_without_a_record() {
 
 #[test]
 fn a_suspended_job_has_no_misses_of_its_former_schedule() {
-    let suspended = |schedule| JobSpec { suspend: true, ..by(schedule) };
+    let suspended = |schedule: &str| JobSpec { suspend: true, ..by(schedule) };
     let mut fleet = Replicas::new(-90);
     fleet.start("old", &[suspended("1m")]);
     fleet.until(30);
@@ -184,7 +183,7 @@ fn a_suspended_job_has_no_misses_of_its_former_schedule() {
 #[test]
 fn late_ticks_of_the_former_schedule_are_not_caught_up_with() {
     for catch_up in [CatchUp::None, CatchUp::Latest, CatchUp::All] {
-        let by = |schedule| JobSpec { catch_up, starting_deadline: Some(secs(300)), ..by(schedule) };
+        let by = |schedule: &str| JobSpec { catch_up, starting_deadline: Some(secs(300)), ..by(schedule) };
         let mut fleet = Replicas::new(-90);
         fleet.start("old", &[by("1m")]);
         fleet.until(30);
@@ -265,4 +264,34 @@ fn a_job_is_registered_again_every_day() {
     fleet.until(86_400 + 60);
     let ago = fleet.now.wall.timestamp_millis() - fleet.record().registered_at;
     assert!(ago <= 60_000, "{ago} ms");
+}
+
+/// Every ten seconds, and each run takes seven; the store was away, or all replicas were.
+fn late_ticks_of_two(spec: JobSpec) -> (Replicas, impl Fn(&Replicas) -> Vec<i64>) {
+    let mut fleet = Replicas::new(-25);
+    fleet.start("old", std::slice::from_ref(&spec));
+    fleet.until(5);
+    fleet.kill("old");
+    fleet.takes = secs(7);
+    fleet.until(38);
+    (fleet, |fleet| fleet.started.iter().map(|run| run.scheduled_for.seconds() - TICK).filter(|at| *at > 0).collect())
+}
+
+#[test]
+fn late_ticks_run_one_after_the_other_on_several_replicas() {
+    for policy in [ConcurrencyPolicy::Forbid, ConcurrencyPolicy::Queue] {
+        let spec = JobSpec {
+            concurrency_policy: policy,
+            catch_up: CatchUp::All,
+            starting_deadline: Some(secs(60)),
+            ..by("10s")
+        };
+        let (mut fleet, started) = late_ticks_of_two(spec.clone());
+        fleet.start("web-1", std::slice::from_ref(&spec));
+        fleet.start("web-2", std::slice::from_ref(&spec));
+        fleet.until(38 + 80);
+        let started = started(&fleet);
+        assert_eq!(started[..6], [10, 20, 30, 40, 50, 60], "{policy:?}");
+        assert_eq!(fleet.not_run(), [], "{policy:?}");
+    }
 }
