@@ -5,6 +5,7 @@
 
 mod history;
 mod name;
+mod order;
 mod outcome;
 mod presence;
 mod record;
@@ -19,6 +20,8 @@ pub use name::JobName;
 pub use name::NameError;
 pub use name::Namespace;
 pub use name::ReplicaId;
+pub use order::Order;
+pub use order::Pause;
 pub use outcome::Ending;
 pub use outcome::MissedReason;
 pub use outcome::Outcome;
@@ -66,3 +69,4 @@ pub use table::JobTable;
 pub use tick::RunKey;
 pub use tick::Tick;
 pub use tick::fencing_token;
+pub use tick::manual_token;

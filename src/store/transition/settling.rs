@@ -29,10 +29,12 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            let known = tick.seconds() <= job.decided_through && !guard::may_record_loss(job, tick, *decision);
+            // No schedule owes a manual run a record.
+            let known = tick.is_manual()
+                || (tick.seconds() <= job.decided_through && !guard::may_record_loss(job, tick, *decision));
             if picture.run.is_some() || known {
                 let before = job.decided_through;
-                if picture.run.is_some() {
+                if picture.run.is_some() && !tick.is_manual() {
                     advance(job, *previous, tick);
                 }
                 changes.job = job.decided_through != before;
@@ -55,7 +57,8 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            let ticks = !first.is_manual() && !tick.is_manual();
+            let follows = ticks && *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
             let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
             if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
@@ -167,7 +170,7 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
         }
     }
     if undecided && let Some(outcome) = run.outcome {
-        count(job, run.scheduled_for, outcome);
+        count(job, run, outcome);
         changes.history = Some(decided(run, ""));
     }
     if decision != Decision::Lost {
