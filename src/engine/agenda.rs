@@ -9,6 +9,8 @@ use super::Notice;
 use super::Topic;
 use super::guard::Memory;
 use super::guard::silence;
+use super::orders::ORDER_WINDOW;
+use super::orders::Pauses;
 use super::owed::Owed;
 use super::owed::SINGLES_MOST;
 use crate::clock::Now;
@@ -75,6 +77,8 @@ pub struct Job {
     pub audit: Option<i64>,
     /// What is known of the store's memory.
     pub memory: Memory,
+    /// And of pauses.
+    pub pauses: Pauses,
 }
 
 impl Job {
@@ -90,7 +94,7 @@ impl Job {
 
     /// How long after its tick a run is due, milliseconds.
     pub fn delay_ms(&self, tick: Tick) -> i64 {
-        if self.spec.jitter.is_zero() {
+        if self.spec.jitter.is_zero() || tick.is_manual() {
             return 0; // the usual case, without a look for the tick after it
         }
         millis(self.spec.delay(tick, self.after(tick.seconds()).map(Tick::seconds)))
@@ -103,6 +107,9 @@ impl Job {
 
     /// How late a tick may still start, counted from when it is due.
     pub fn starting_deadline(&self, tick: Tick) -> Duration {
+        if tick.is_manual() {
+            return self.spec.starting_deadline.unwrap_or(ORDER_WINDOW);
+        }
         self.spec.starting_deadline_for(tick.seconds(), self.after(tick.seconds()).map(Tick::seconds))
     }
 
@@ -144,6 +151,7 @@ impl Engine {
             settled: BTreeSet::new(),
             audit: None,
             memory: Memory::default(),
+            pauses: Pauses::default(),
         };
         self.jobs.insert(name.clone(), job);
         self.plan(&name, now.wall.timestamp());
@@ -241,6 +249,7 @@ impl Engine {
         if fresh {
             let again = known.is_some();
             self.notice(Notice::JobRegistered { job: name.clone(), since: record.since, again });
+            self.pause_new_job(name);
         }
         if rescheduled {
             let through = Tick::from_seconds(record.decided_through);
@@ -316,10 +325,6 @@ impl Engine {
             return; // again when it is registered
         }
         let Some(mut previous) = job.decided_through else { return };
-        let decision = match job.spec.suspend {
-            true => Decision::Skipped(SkipReason::Suspended),
-            false => Decision::Missed(MissedReason::NoReplica),
-        };
         let mut found = Vec::new();
         while let Some(tick) = job.after(previous)
             && (job.audit_after(tick) <= now.wall.timestamp() || tick.seconds() <= job.latest_record)
@@ -333,6 +338,15 @@ impl Engine {
         if job.memory.has_gaps() && found.first().is_some_and(|(run, _)| forgotten(run)) {
             found.truncate(found.iter().take_while(|(run, _)| forgotten(run)).count());
         }
+        // So do those of a pause.
+        let paused = |run: &RunKey| job.pauses.cover(run.scheduled_for);
+        let is_paused = found.first().is_some_and(|(run, _)| paused(run));
+        found.truncate(found.iter().take_while(|(run, _)| paused(run) == is_paused).count());
+        let decision = match (job.spec.suspend, is_paused) {
+            (true, _) => Decision::Skipped(SkipReason::Suspended),
+            (_, true) => Decision::Skipped(SkipReason::Paused),
+            _ => Decision::Missed(MissedReason::NoReplica),
+        };
         let after = |run: &RunKey| job.settled_after(run.scheduled_for);
         let free = found.iter().take_while(|(run, _)| !self.ticks.contains_key(run) && !self.is_owed(run)).count();
         if found.len() <= SINGLES_MOST || free <= 1 {

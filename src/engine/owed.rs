@@ -141,7 +141,7 @@ impl Engine {
         let late_ms = self.late_ms(now, run);
         match owed.decision {
             Decision::Missed(reason) if first && owed.count == 1 => {
-                let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
+                let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None };
                 self.notice(Notice::RunMissed { facts, reason, late_ms });
             }
             Decision::Missed(reason) if first => {

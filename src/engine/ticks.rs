@@ -122,7 +122,9 @@ impl Engine {
         let Some(due) = self.ticks.get(run) else { return };
         let kept = if due.spec.catch_up == CatchUp::All { CATCH_UP_MOST - 1 } else { 0 };
         let waits = |(run, due): &(&RunKey, &Due)| {
-            (all || late && due.trigger == Trigger::CatchUp) && !self.taking.contains(run)
+            !run.scheduled_for.is_manual()
+                && (all || late && due.trigger == Trigger::CatchUp)
+                && !self.taking.contains(run)
         };
         let waiting: Vec<RunKey> =
             self.ticks.range(older..run.clone()).filter(waits).map(|(run, _)| run.clone()).collect();
@@ -133,12 +135,19 @@ impl Engine {
 
     /// The store is back: what became due meanwhile must not run in a burst.
     pub(super) fn pass_over_after_outage(&mut self, now: Now) {
-        let mut newest: Vec<RunKey> = Vec::new();
+        let (mut newest, mut orders): (Vec<RunKey>, Vec<RunKey>) = Default::default();
         for run in self.ticks.keys() {
+            if run.scheduled_for.is_manual() {
+                orders.push(run.clone());
+                continue;
+            }
             match newest.last_mut() {
                 Some(last) if last.job == run.job => last.clone_from(run),
                 _ => newest.push(run.clone()),
             }
+        }
+        for run in orders {
+            self.look_at_tick(now, &run);
         }
         for run in newest {
             self.pass_over_older(now, &run, (true, true));
@@ -156,7 +165,10 @@ impl Engine {
     /// win a burst of them.
     fn waits_for_store(&self, run: &RunKey) -> bool {
         let is_all = self.ticks.get(run).is_some_and(|due| due.spec.catch_up == CatchUp::All);
-        let mut newer = self.ticks.range(run.clone()..).skip(1);
+        if run.scheduled_for.is_manual() {
+            return false;
+        }
+        let mut newer = self.ticks.range(run.clone()..).skip(1).filter(|(other, _)| !other.scheduled_for.is_manual());
         !self.outbox.is_up() && !is_all && newer.next().is_some_and(|(other, _)| other.job == run.job)
     }
 
@@ -175,7 +187,8 @@ impl Engine {
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
     /// before an older one would supersede it.
     fn waits_for_older(&self, run: &RunKey) -> bool {
-        let Some(due) = self.ticks.get(run).filter(|due| due.spec.catch_up == CatchUp::All) else { return false };
+        let is_all = |due: &&Due| due.spec.catch_up == CatchUp::All && due.trigger != Trigger::Manual;
+        let Some(due) = self.ticks.get(run).filter(is_all) else { return false };
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
         let under_way = |run: &RunKey| {
@@ -183,7 +196,7 @@ impl Engine {
                 || self.watches.get(run).is_some_and(|watch| watch.record.trigger == Trigger::CatchUp.as_str())
         };
         let before = older.clone()..run.clone();
-        self.ticks.range(before.clone()).any(|(_, due)| pending(due))
+        self.ticks.range(before.clone()).any(|(_, due)| due.trigger != Trigger::Manual && pending(due))
             || (due.trigger == Trigger::CatchUp
                 && self
                     .runs
@@ -195,7 +208,7 @@ impl Engine {
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
     /// wait for our next renewal before it calls this an overlap.
-    fn show_life(&mut self, now: Now, run: &RunKey) {
+    pub(super) fn show_life(&mut self, now: Now, run: &RunKey) {
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         if !self.jobs.get(&run.job).is_some_and(|job| job.spec.is_exclusive()) {
             return;
@@ -214,7 +227,7 @@ impl Engine {
         }
     }
 
-    fn hold_back(&self) -> Duration {
+    pub(super) fn hold_back(&self) -> Duration {
         let used = u32::try_from(self.running()).unwrap_or(u32::MAX);
         if self.places == 0 {
             return Duration::ZERO;
@@ -330,9 +343,10 @@ impl Engine {
                 let forgotten = owed || self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
                 self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
                 if let Some(record) = answer.run {
-                    self.watch(now, run.clone(), record);
+                    self.watch_taken(now, run.clone(), record);
                 }
             }
+            Verdict::Gone => self.order_forgotten(run),
             // Nobody may have it, so nobody decides it: the audit does, for what it is.
             Verdict::Paused => {
                 self.decide_unclaimed(now, run, (SkipReason::Paused, Decision::Skipped(SkipReason::Paused)));
@@ -343,7 +357,7 @@ impl Engine {
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
         let Some(due) = self.remove_tick(run) else { return };
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
@@ -408,7 +422,7 @@ impl Engine {
         }
         let Some(due) = self.remove_tick(run) else { return };
         self.compare_claim(&record, &run.job);
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         let holder = Some(record.owner.clone());
         // A tick that was decided without a run is not said to be run by whoever decided it.
         let reason = match record.outcome {
@@ -441,8 +455,11 @@ impl Engine {
         } else {
             (SkipReason::Late, MissedReason::Late)
         };
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         self.skipped(facts, skipped, None, None);
+        if run.scheduled_for.is_manual() {
+            return self.give_order_up(run);
+        }
         if unreadable {
             return; // whoever can read it settles what nobody runs; if that is us, one day, the audit finds it
         }
@@ -453,7 +470,7 @@ impl Engine {
     pub(super) fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
         self.without_place.remove(&(order(&self.me, run), run.clone()));
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         self.skipped(facts, reason, None, None);
     }
 

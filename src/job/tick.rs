@@ -52,6 +52,12 @@ impl Tick {
         Self::from_seconds(self.0)
     }
 
+    /// The instant as text, RFC 3339 in UTC.
+    pub fn instant(self) -> String {
+        let text = self.to_string();
+        text.split_once('+').map_or(text.clone(), |(instant, _)| instant.to_owned())
+    }
+
     /// Seconds since the Unix epoch.
     pub const fn seconds(self) -> i64 {
         self.0
@@ -169,14 +175,19 @@ mod tests {
             "a@2026-03-01T02:00:00.007Z+manual-3a",
             "a@2026-03-01T02:00:00.007Z+manual-",
             "a@2026-03-01T03:00:00.007+01:00+manual-7f3a",
-            "a", "A@2026-03-01T02:00:00Z", "a@2026-03-01T02:00:00.123Z", "a@2026-03-01T03:00:00+01:00", "@"] {
+            "a",
+            "A@2026-03-01T02:00:00Z",
+            "a@2026-03-01T02:00:00.123Z",
+            "a@2026-03-01T03:00:00+01:00",
+            "@",
+        ] {
             assert_eq!(RunKey::parse(other), None, "{other}");
         }
     }
 
     #[test]
     fn manual_runs_have_their_place_among_ticks_and_texts_sort_alike() {
-        let at = |millis| Tick::manual(1_772_330_400_000 + millis, 0x7f3a);
+        let at = |millis: i64| Tick::manual(1_772_330_400_000 + millis, 0x7f3a);
         assert_eq!(at(7).to_string(), "2026-03-01T02:00:00.007Z+manual-7f3a");
         assert_eq!((at(1007).seconds(), at(1007).millis()), (1_772_330_401, 1_772_330_401_007));
         let second = Tick::from_seconds(1_772_330_400);

@@ -311,7 +311,7 @@ fn exit(code: i32) -> Exit {
 }
 
 fn facts(run: &RunKey) -> RunFacts {
-    RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 }
+    RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None }
 }
 
 fn skipped(run: &RunKey, reason: SkipReason) -> Notice {

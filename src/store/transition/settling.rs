@@ -58,7 +58,8 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
                 return Verdict::Settled; // sent again
             }
             let ticks = !first.is_manual() && !tick.is_manual();
-            let follows = ticks && *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            let follows =
+                ticks && *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
             let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
             if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
