@@ -457,9 +457,9 @@ fn drop_old(picture: &mut Picture, now: i64, changes: &mut Changes) {
         if decided && tick.millis() + job.keep_ms <= now && tick != run.scheduled_for {
             if !tick.is_manual() {
                 job.floor = job.floor.max(tick.seconds());
+                changes.job = true;
             }
             changes.dropped.push(tick);
-            changes.job = true;
         }
     }
 }

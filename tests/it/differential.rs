@@ -342,14 +342,15 @@ fn timeless(mut answer: Answer, ticks: &[Tick]) -> Answer {
     }
     let forgot_at = answer.job.as_ref().map_or(0, |job| job.forgot_at);
     answer.job = answer.job.map(|job| timeless_job(job, ticks));
-    answer.run = answer.run.map(|run| timeless_run(run, forgot_at));
-    answer.open = answer.open.into_iter().map(|run| timeless_run(run, forgot_at)).collect();
+    answer.run = answer.run.map(|run| timeless_run(run, (forgot_at, ticks)));
+    answer.open = answer.open.into_iter().map(|run| timeless_run(run, (forgot_at, ticks))).collect();
     answer
 }
 
 fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
     (job.registered_at, job.since, job.forgot_at) = (0, 0, i64::from(job.forgot_at != 0));
     job.identity.clear();
+    job.manual_token = timeless_token(job.manual_token, ticks);
     for pause in [&mut job.paused, &mut job.all_paused].into_iter().flatten() {
         pause.at = 0;
     }
@@ -359,7 +360,14 @@ fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
     job
 }
 
-fn timeless_run(mut run: RunRecord, forgot_at: i64) -> RunRecord {
+/// A token that follows from the moment of a registration, and not from a tick.
+fn timeless_token(token: u64, ticks: &[Tick]) -> u64 {
+    let of_tick = ticks.iter().any(|tick| tick.seconds().unsigned_abs() == token >> 20);
+    if of_tick { token } else { u64::from(token != 0) }
+}
+
+fn timeless_run(mut run: RunRecord, (forgot_at, ticks): (i64, &[Tick])) -> RunRecord {
+    run.token = timeless_token(run.token, ticks);
     run.asserted = if run.asserted == forgot_at { 1 } else { i64::from(run.asserted != 0) * 2 };
     let present = |at: i64| i64::from(at != 0);
     run.claimed_at = present(run.claimed_at);
