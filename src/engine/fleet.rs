@@ -131,6 +131,8 @@ pub struct Fleet {
     survey: Survey,
     /// Runs that are to be read.
     looks: BTreeSet<RunKey>,
+    /// Those of them that a command has just named.
+    pub announced: BTreeSet<RunKey>,
 }
 
 impl Fleet {
@@ -149,6 +151,7 @@ impl Fleet {
             failures: 0,
             survey: Survey::Idle,
             looks: BTreeSet::new(),
+            announced: BTreeSet::new(),
         }
     }
 
@@ -262,8 +265,8 @@ impl Engine {
                 }
                 earlier => {
                     to_look_at.extend(presence.run_keys());
-                    self.heed_command(&presence);
                     let lived = earlier.is_some() || !first;
+                    self.heed_command(&presence, lived);
                     Member { presence, since: now.boot, lived, missed: false, looked: false }
                 }
             };
@@ -304,11 +307,16 @@ impl Engine {
     /// There is no more to be learned of it.
     pub(super) fn looked(&mut self, run: &RunKey) {
         self.fleet.looks.remove(run);
+        self.fleet.announced.remove(run);
     }
 
     pub(super) fn look_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let announced = self.fleet.announced.contains(run);
         self.looked(run);
         if let Some(record) = answer.run {
+            if announced {
+                self.order_is_taken(run, &record);
+            }
             self.watch(now, run.clone(), record);
         }
     }

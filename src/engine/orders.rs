@@ -15,6 +15,7 @@ use super::Notice;
 use super::RunFacts;
 use super::Topic;
 use super::ticks::Due;
+use super::ticks::had_by_other;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::JobName;
@@ -82,9 +83,23 @@ impl Engine {
         self.outbox.want(Topic::Register(run.job.clone()));
     }
 
-    /// A command names what it changed.
-    pub(super) fn heed_command(&mut self, presence: &Presence) {
+    /// Somebody was faster than our look at an order: that is said as of a tick.
+    pub(super) fn order_is_taken(&mut self, run: &RunKey, record: &RunRecord) {
+        let is_news = run.scheduled_for.is_manual() && !record.is_order() && record.stop_asked.is_none();
+        if !is_news || !self.jobs.contains_key(&run.job) {
+            return;
+        }
+        let facts = RunFacts { run: run.clone(), trigger: Trigger::Manual, start: 1, token: None };
+        self.notice(Notice::RunRequested { facts: facts.clone(), by: record.ordered_by.clone() });
+        self.skipped(facts, had_by_other(record), Some(record.owner.clone()), None);
+    }
+
+    /// A command names what it changed: runs are looked at anyway. What it said before we were there is no news.
+    pub(super) fn heed_command(&mut self, presence: &Presence, is_news: bool) {
         if presence.kind == Presence::COMMAND {
+            let runs = presence.run_keys().filter(|run| is_news && !self.is_tracked(run));
+            let runs: Vec<RunKey> = runs.collect();
+            self.fleet.announced.extend(runs);
             let named = presence.some_jobs.iter().filter_map(|name| JobName::new(name).ok());
             let known: Vec<JobName> = named.filter(|name| self.jobs.contains_key(name)).collect();
             self.outbox.want_all(known.into_iter().map(Topic::Register));

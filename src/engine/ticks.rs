@@ -23,6 +23,7 @@ use crate::job::MissedReason;
 use crate::job::Outcome;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
+use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
@@ -73,6 +74,16 @@ impl Due {
     /// See [`Job::settled_after`](super::agenda::Job::settled_after).
     fn settled_after(&self) -> Duration {
         self.window + Duration::from_millis(self.delay_ms.unsigned_abs())
+    }
+}
+
+/// Why this replica does not run what that record is of. A tick that was decided without a run is not said to be run by
+/// whoever decided it.
+pub(super) fn had_by_other(record: &RunRecord) -> SkipReason {
+    match record.outcome {
+        Some(Outcome::Missed) => SkipReason::Missed,
+        Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
+        _ => SkipReason::ClaimedByOther,
     }
 }
 
@@ -424,12 +435,7 @@ impl Engine {
         self.compare_claim(&record, &run.job);
         let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         let holder = Some(record.owner.clone());
-        // A tick that was decided without a run is not said to be run by whoever decided it.
-        let reason = match record.outcome {
-            Some(Outcome::Missed) => SkipReason::Missed,
-            Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
-            _ => SkipReason::ClaimedByOther,
-        };
+        let reason = had_by_other(&record);
         match overlapped.filter(|_| reason == SkipReason::Overlap) {
             Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
             None => self.skipped(facts, reason, holder, None),

@@ -2,6 +2,7 @@
 
 mod amnesia;
 mod crash;
+mod orders;
 mod outage;
 mod race;
 mod skew;

@@ -17,6 +17,7 @@ mod fleet;
 mod guard;
 mod jitter;
 mod leases;
+mod orders;
 mod outages;
 mod places;
 mod reload;
