@@ -257,7 +257,8 @@ impl Engine {
                         member.looked = true;
                         to_look_at.extend(presence.run_keys());
                     }
-                    if member.is_silent(now.boot) && !std::mem::replace(&mut member.missed, true) {
+                    let lives = member.forget_after() == Some(FORGET_AFTER);
+                    if lives && member.is_silent(now.boot) && !std::mem::replace(&mut member.missed, true) {
                         // It may have begun a run after it had last said which it has.
                         self.fleet.survey = Survey::Wanted;
                     }

@@ -237,6 +237,16 @@ fn word_of(made: &Move, (run, owner, start): (RunKey, ReplicaId, u32), (begun, e
     }
 }
 
+fn order_of(
+    made: &Move,
+    (run, owner): (RunKey, ReplicaId),
+    (key, runs_for, despite_pause): (u8, Option<Tick>, bool),
+) -> Order {
+    let key = if key < 3 { format!("key {key}") } else { String::new() };
+    Order { run, owner, by: format!("ada \"{}\"", made.owner), key, runs_for, despite_pause }
+}
+
+/// The step that a move makes of what is there.
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
     let run = RunKey::new(job.clone(), tick(now, made.tick));
@@ -278,21 +288,18 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         }
         What::Wait => Step::Wait { run, owner, start },
         What::AskStop { reason } => Step::AskStop { run, by: owner.to_string(), reason: *reason },
-        What::Order { key, runs_for, despite_pause } => Step::Order(Order {
-            owner: owner.clone(),
-            by: format!("ada \"{}\"", made.owner),
-            key: if *key < 3 { format!("key {key}") } else { String::new() },
-            runs_for: runs_for.then(|| tick(now, usize::from(*key))),
-            despite_pause: *despite_pause,
+        What::Order { key, runs_for, despite_pause } => {
             // Most are about a run by hand.
-            run: if made.spoilt > 2 { RunKey::new(job, tick(now, 8 + usize::from(made.spoilt % 3))) } else { run },
-        }),
-        What::Pause { all, by, only_if } => Step::Pause {
-            job,
-            all: *all,
-            pause: by.map(|by| Pause::new(&format!("ada-{by}"), if by == 0 { "" } else { "it is \"odd\" %s" })),
-            only_if: only_if.then_some(7),
-        },
+            let by_hand = || RunKey::new(job, tick(now, 8 + usize::from(made.spoilt % 3)));
+            let run = if made.spoilt > 2 { by_hand() } else { run };
+            let runs_for = runs_for.then(|| tick(now, usize::from(*key)));
+            Step::Order(order_of(made, (run, owner.clone()), (*key, runs_for, *despite_pause)))
+        }
+        What::Pause { all, by, only_if } => {
+            let reason = |by: u8| if by == 0 { "" } else { "it is \"odd\" %s" };
+            let pause = by.map(|by| Pause::new(&format!("ada-{by}"), reason(by)));
+            Step::Pause { job, all: *all, pause, only_if: only_if.then_some(7) }
+        }
         What::Renew => Step::Renew { run, owner, start },
         What::Reassert { begun, exclusive } => {
             let owner = owner.clone();
