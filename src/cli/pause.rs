@@ -24,6 +24,7 @@ use std::io::Write;
 /// Runs that have begun go on. Ticks that come are recorded as skipped, and are not made up for. Exit codes: 0 they are paused; 1 one
 /// of them is not known, and none is paused; 2 called wrongly; 69 the store does not answer; 78 a setting is refused.
 #[derive(Debug, Clone, Args)]
+#[command(override_usage = "onecron pause <JOB>... | --all [OPTIONS]")]
 pub struct PauseArgs {
     /// The jobs
     #[arg(value_name = "JOB", required_unless_present = "all", conflicts_with = "all")]
@@ -44,6 +45,7 @@ pub struct PauseArgs {
 /// Exit codes: 0 they go on; 1 one of them is not known, and none goes on; 2 called wrongly; 3 some are paused in the other way
 /// as well (alone, or with all) and stay so; 69 the store does not answer; 78 a setting is refused.
 #[derive(Debug, Clone, Args)]
+#[command(override_usage = "onecron resume <JOB>... | --all [OPTIONS]")]
 pub struct ResumeArgs {
     /// The jobs
     #[arg(value_name = "JOB", required_unless_present = "all", conflicts_with = "all")]

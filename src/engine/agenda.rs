@@ -79,6 +79,8 @@ pub struct Job {
     pub memory: Memory,
     /// And of pauses.
     pub pauses: Pauses,
+    /// Manual runs that were spoken of here, of the last hour.
+    pub orders: BTreeSet<Tick>,
 }
 
 impl Job {
@@ -152,6 +154,7 @@ impl Engine {
             audit: None,
             memory: Memory::default(),
             pauses: Pauses::default(),
+            orders: BTreeSet::new(),
         };
         self.jobs.insert(name.clone(), job);
         self.plan(&name, now.wall.timestamp());

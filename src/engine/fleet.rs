@@ -316,7 +316,7 @@ impl Engine {
         self.looked(run);
         if let Some(record) = answer.run {
             if announced {
-                self.order_is_taken(run, &record);
+                self.order_is_taken(now, run, &record);
             }
             self.watch(now, run.clone(), record);
         }

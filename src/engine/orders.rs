@@ -34,6 +34,9 @@ use std::time::Duration;
 /// How late an ordered run of a job without a `startingDeadline` may begin.
 pub(super) const ORDER_WINDOW: Duration = Duration::from_secs(300);
 
+/// For how long it is known that an order was spoken of: no answer is under way for so long.
+const KNOWN_MS: i64 = 3_600_000;
+
 /// Whether two pauses are the same to people.
 fn is_same(one: Option<&Pause>, other: Option<&Pause>) -> bool {
     let said = |pause: Option<&Pause>| pause.map(|pause| (pause.by.clone(), pause.reason.clone()));
@@ -47,7 +50,8 @@ impl Engine {
         let Some(job) = self.jobs.get(&run.job).filter(|_| record.is_order()) else { return false };
         let window = job.starting_deadline(run.scheduled_for);
         let late = Duration::from_millis(u64::try_from(job.late_ms(now, run.scheduled_for)).unwrap_or(0));
-        if late >= window || job.since.is_some_and(|since| run.scheduled_for.millis() <= since) {
+        let forgotten = job.since.is_some_and(|since| run.scheduled_for.millis() <= since);
+        if late >= window || forgotten || job.orders.contains(&run.scheduled_for) {
             return false;
         }
         let due = Due {
@@ -62,14 +66,22 @@ impl Engine {
             looks: 0,
             needs_place: false,
         };
-        if record.claimed_at == 0 {
-            let facts = RunFacts { run: run.clone(), trigger: Trigger::Manual, start: 1, token: None };
-            self.notice(Notice::RunRequested { facts, by: record.ordered_by.clone() });
-        }
+        self.order_known(now, run);
+        let facts = RunFacts { run: run.clone(), trigger: Trigger::Manual, start: 1, token: None };
+        self.notice(Notice::RunRequested { facts, by: record.ordered_by.clone() });
         self.show_life(now, run);
         self.ticks.insert(run.clone(), due);
         self.look_at_tick(now, run);
         true
+    }
+
+    /// It is said once what becomes of it here. Answers that were long under way may show it as it was.
+    fn order_known(&mut self, now: Now, run: &RunKey) {
+        if let Some(job) = self.jobs.get_mut(&run.job) {
+            let old = now.wall.timestamp_millis() - KNOWN_MS;
+            job.orders = job.orders.split_off(&Tick::manual(old, 0));
+            job.orders.insert(run.scheduled_for);
+        }
     }
 
     /// Nobody here has a place for it, or had one in time: it ends as every run does that nobody takes.
@@ -84,11 +96,13 @@ impl Engine {
     }
 
     /// Somebody was faster than our look at an order: that is said as of a tick.
-    pub(super) fn order_is_taken(&mut self, run: &RunKey, record: &RunRecord) {
+    pub(super) fn order_is_taken(&mut self, now: Now, run: &RunKey, record: &RunRecord) {
         let is_news = run.scheduled_for.is_manual() && !record.is_order() && record.stop_asked.is_none();
-        if !is_news || !self.jobs.contains_key(&run.job) {
+        let known = self.jobs.get(&run.job).is_none_or(|job| job.orders.contains(&run.scheduled_for));
+        if !is_news || known {
             return;
         }
+        self.order_known(now, run);
         let facts = RunFacts { run: run.clone(), trigger: Trigger::Manual, start: 1, token: None };
         self.notice(Notice::RunRequested { facts: facts.clone(), by: record.ordered_by.clone() });
         self.skipped(facts, had_by_other(record), Some(record.owner.clone()), None);
