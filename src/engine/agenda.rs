@@ -70,8 +70,8 @@ pub struct Job {
     pub previous: i64,
     /// The latest tick (seconds) that is known to have a record.
     pub latest_record: i64,
-    /// Ticks above `decided_through` that this replica settled: the audit may ask again, to advance, and the store
-    /// answers a repeated settlement as it did the first time.
+    /// The newest ticks that this replica settled, and all of those above `decided_through`: the audit may ask again, to
+    /// advance or since the store forgot, and the store answers a repeated settlement as it did the first time.
     pub settled: BTreeSet<Tick>,
     /// When the audit looks at it, as it stands there.
     pub audit: Option<i64>,

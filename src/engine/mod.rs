@@ -86,6 +86,8 @@ use watches::Watch;
 const CLOCK_STEP_MS: i64 = 1000;
 /// Records of a job that are further ahead of the wall clock than this, in seconds, were made by a wrong clock, or ours is.
 const AHEAD_MOST: i64 = 300;
+/// So many ticks of a job that this replica settled are remembered, so that none is reported twice.
+const SETTLED_KEPT: usize = 200;
 /// A loop that wakes later than this says so.
 const LATE_MS: i64 = 1000;
 
@@ -401,7 +403,12 @@ impl Engine {
             job.ahead = ahead;
             if job.decided_through != Some(record.decided_through) {
                 job.decided_through = Some(record.decided_through);
-                job.settled = job.settled.split_off(&Tick::from_seconds(record.decided_through + 1));
+                // Some that are decided by now stay: a store that forgets asks for them again.
+                while job.settled.len() > SETTLED_KEPT
+                    && job.settled.first().is_some_and(|tick| tick.seconds() <= record.decided_through)
+                {
+                    job.settled.pop_first();
+                }
                 self.plan_audit(now, name);
             }
             self.learn_pauses(now, name, record);
