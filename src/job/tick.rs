@@ -54,8 +54,9 @@ impl Tick {
 
     /// The instant as text, RFC 3339 in UTC.
     pub fn instant(self) -> String {
-        let text = self.to_string();
-        text.split_once('+').map_or(text.clone(), |(instant, _)| instant.to_owned())
+        let mut text = self.to_string();
+        text.truncate(text.find(MANUAL).unwrap_or(text.len()));
+        text
     }
 
     /// Seconds since the Unix epoch.
