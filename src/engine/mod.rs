@@ -17,6 +17,7 @@ mod drain;
 mod effect;
 mod event;
 mod fleet;
+mod former;
 mod guard;
 mod leases;
 mod order;
@@ -322,7 +323,7 @@ impl Engine {
                 self.cannot_read(now, topic, format);
                 continue;
             }
-            if answer.verdict == (Verdict::Registered { fresh: true, rescheduled: false })
+            if matches!(answer.verdict, Verdict::Registered { fresh: true, .. })
                 && let Some(job) = self.jobs.get_mut(topic.job())
             {
                 job.revision = 0; // a new record: what an older one said is void
@@ -386,6 +387,8 @@ impl Engine {
 
     /// News of a job, from any answer. An older revision says nothing new.
     fn learn(&mut self, now: Now, name: &JobName, record: &JobRecord) {
+        let Some(job) = self.jobs.get(name) else { return };
+        let news = record.revision >= job.revision && self.learn_schedules(name, record);
         let Some(job) = self.jobs.get_mut(name) else { return };
         if record.revision >= job.revision {
             if record.revision > job.revision {
@@ -401,7 +404,7 @@ impl Engine {
                 self.effects.push(Effect::Notice(Notice::JobAhead { job: name.clone(), through }));
             }
             job.ahead = ahead;
-            if job.decided_through != Some(record.decided_through) {
+            if news || job.decided_through != Some(record.decided_through) {
                 job.decided_through = Some(record.decided_through);
                 // Some that are decided by now stay: a store that forgets asks for them again.
                 while job.settled.len() > SETTLED_KEPT
@@ -410,6 +413,7 @@ impl Engine {
                     job.settled.pop_first();
                 }
                 self.plan_audit(now, name);
+                self.pass_former(name);
             }
             self.learn_pauses(now, name, record);
         }

@@ -18,6 +18,7 @@ use crate::job::CatchUp;
 use crate::job::Claim;
 use crate::job::Decision;
 use crate::job::EARLY_TOLERANCE_MS;
+use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Outcome;
@@ -144,8 +145,42 @@ impl Engine {
         }
     }
 
+    /// Where all late ticks are to run, one that was on time when it came, and waited, is one of them.
+    fn note_late(&mut self, now: Now, run: &RunKey) {
+        let is_late = self.late_ms(now, run) > millis(ON_TIME);
+        if let Some(due) = self.ticks.get_mut(run).filter(|due| is_late && due.spec.catch_up == CatchUp::All) {
+            due.trigger = Trigger::CatchUp;
+        }
+    }
+
+    /// A run of a job that was open when it was registered. One that was given back, perhaps when all replicas were
+    /// stopped, is pending like a tick that nobody had, and takes its turn among those.
+    pub(super) fn found_open(&mut self, now: Now, run: RunKey, record: RunRecord) {
+        let Some(job) = self.jobs.get(&run.job) else { return };
+        let window = millis(job.starting_deadline(run.scheduled_for));
+        let may_start = record.state == RunState::Abandoned && job.late_ms(now, run.scheduled_for) < window;
+        if may_start && !run.scheduled_for.is_manual() && self.drain.is_none() && !self.is_tracked(&run) {
+            self.tick_due(now, run, i64::MAX); // its record exists: nothing is to advance
+        } else {
+            self.watch(now, run, record);
+        }
+    }
+
+    /// Of the ticks from before our start, by the job's `catchUp`, those that are not run.
+    pub(super) fn pass_over_found(&mut self, now: Now, job: &JobName) {
+        let of_job = RunKey::new(job.clone(), Tick::from_seconds(i64::MIN));
+        let newest = self.ticks.range(of_job..).take_while(|(run, _)| run.job == *job).last();
+        if let Some(newest) = newest.map(|(run, _)| run.clone()) {
+            self.pass_over_older(now, &newest, (true, true));
+        }
+    }
+
     /// The store is back: what became due meanwhile must not run in a burst.
     pub(super) fn pass_over_after_outage(&mut self, now: Now) {
+        let all: Vec<RunKey> = self.ticks.keys().cloned().collect();
+        for run in all {
+            self.note_late(now, &run);
+        }
         let (mut newest, mut orders): (Vec<RunKey>, Vec<RunKey>) = Default::default();
         for run in self.ticks.keys() {
             if run.scheduled_for.is_manual() {
@@ -200,21 +235,22 @@ impl Engine {
     fn waits_for_older(&self, run: &RunKey) -> bool {
         let is_all = |due: &&Due| due.spec.catch_up == CatchUp::All && due.trigger != Trigger::Manual;
         let Some(due) = self.ticks.get(run).filter(is_all) else { return false };
+        let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
-        let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
+        // Also one that came on time and did not begin: as after an outage, when all ticks of it are claimed at once.
         let under_way = |run: &RunKey| {
-            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp)
-                || self.watches.get(run).is_some_and(|watch| watch.record.trigger == Trigger::CatchUp.as_str())
+            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp || is_late && !ours.has_begun())
+                || self.watches.get(run).is_some_and(|watch| {
+                    watch.record.trigger == Trigger::CatchUp.as_str() || is_late && watch.never_ran()
+                })
         };
         let before = older.clone()..run.clone();
-        self.ticks.range(before.clone()).any(|(_, due)| due.trigger != Trigger::Manual && pending(due))
-            || (due.trigger == Trigger::CatchUp
-                && self
-                    .runs
-                    .range(before.clone())
-                    .map(|(run, _)| run)
-                    .chain(self.watches.range(before).map(|(run, _)| run))
-                    .any(under_way))
+        // Runs by hand are in nobody's order.
+        let is_tick = |run: &&RunKey| !run.scheduled_for.is_manual();
+        let ours = self.runs.range(before.clone()).map(|(run, _)| run);
+        let others = self.watches.range(before.clone()).map(|(run, _)| run);
+        self.ticks.range(before).map(|(run, _)| run).any(|run| is_tick(&run))
+            || ours.chain(others).filter(is_tick).any(under_way)
     }
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
@@ -267,6 +303,7 @@ impl Engine {
     }
 
     pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
+        self.note_late(now, run);
         // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
         let needs_place = self.ticks.get(run).is_some_and(|due| due.needs_place);
         let take = self.free_places() > 0 || (!needs_place && self.is_occupied(run));
@@ -279,7 +316,9 @@ impl Engine {
         }
         due.store_failed = false;
         let spec = Arc::clone(&due.spec);
-        let asked = (due.previous, due.delay_ms, due.trigger, due.window);
+        let job = self.jobs.get(&run.job);
+        let previous = job.map_or(due.previous, |job| job.link(due.previous, run.scheduled_for));
+        let asked = (previous, due.delay_ms, due.trigger, due.window);
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         if take {
             self.taking.insert(run.clone());
@@ -342,10 +381,10 @@ impl Engine {
             }
             Verdict::TooOld => {
                 let schedule = &due.spec.schedule;
-                let other = answer
-                    .job
-                    .as_ref()
-                    .is_some_and(|job| job.schedule != schedule.record() || job.zone != schedule.zone().name());
+                let other = answer.job.as_ref().is_some_and(|job| {
+                    let before = job.former.iter().any(|former| run.scheduled_for.seconds() <= former.until);
+                    before || job.schedule != schedule.record() || job.zone != schedule.zone().name()
+                });
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {

@@ -6,6 +6,7 @@ use super::advance;
 use super::close;
 use super::count;
 use super::decided;
+use super::former;
 use super::guard;
 use crate::job::Decision;
 use crate::job::Expect;
@@ -58,8 +59,11 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
                 return Verdict::Settled; // sent again
             }
             let ticks = !first.is_manual() && !tick.is_manual();
-            let follows =
-                ticks && *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            let follows = ticks
+                && *previous <= job.decided_through
+                && job.decided_through < first.seconds()
+                && *first <= tick
+                && !former::changed_between(job, *previous, tick.seconds());
             let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
             if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
