@@ -211,8 +211,8 @@ fn registration_of(
         3 => knew(false, 20),
         _ => None,
     };
-    registration.passed = (made.spoilt % 3 == 0).then_some((decided_through, 0));
-    if let Some(knew) = registration.knew.as_mut().filter(|_| made.spoilt % 2 == 0) {
+    registration.passed = made.spoilt.is_multiple_of(3).then_some((decided_through, 0));
+    if let Some(knew) = registration.knew.as_mut().filter(|_| made.spoilt.is_multiple_of(2)) {
         knew.schedule = format!("{}\n* * * *", made.owner);
         knew.zone = "Asia/Tokyo".into();
         knew.former = vec![Former::new(tick(now, 1).seconds(), "UTC", "@daily")];

@@ -18,6 +18,7 @@ use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::Seen;
 use crate::job::Step;
+use crate::job::Tick;
 use crate::job::Verdict;
 
 /// See [`Step::Settle`].
@@ -58,12 +59,7 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            let ticks = !first.is_manual() && !tick.is_manual();
-            let follows = ticks
-                && *previous <= job.decided_through
-                && job.decided_through < first.seconds()
-                && *first <= tick
-                && !former::changed_between(job, *previous, tick.seconds());
+            let follows = follows(job, *previous, (*first, tick));
             let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
             if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
@@ -115,6 +111,16 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
     }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled
+}
+
+/// Whether the ticks of a range follow on what is decided, under one schedule.
+fn follows(job: &JobRecord, previous: i64, (first, last): (Tick, Tick)) -> bool {
+    !first.is_manual()
+        && !last.is_manual()
+        && previous <= job.decided_through
+        && job.decided_through < first.seconds()
+        && first <= last
+        && !former::changed_between(job, previous, last.seconds())
 }
 
 /// Whether that watcher recorded what it had seen as lost, if it was begun, or else as missed.
