@@ -34,11 +34,13 @@
 //! 5. [`executor`]: processes, their output, and the guardian that stops them when the daemon cannot.
 //! 6. [`store`]: the drivers.
 //! 7. [`schedule`], [`config`]: from texts to ticks and tables. They know nothing of the above.
-//! 8. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
+//! 8. [`admin`]: what people ask of a fleet, through its store.
+//! 9. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
 //!
 //! A module uses modules of lower rank only (`tests/tidy.rs`). `docs/architecture.md` has more, `docs/guarantees.md`
 //! says what comes of it.
 
+pub mod admin;
 pub mod cli;
 pub mod clock;
 pub mod config;

@@ -4,11 +4,14 @@ pub mod demo;
 pub mod explain;
 pub mod guardian;
 pub mod next;
+pub mod pause;
 pub mod run;
 mod schedules;
 mod settings;
+pub mod store_args;
 pub mod table_args;
 mod transitions;
+pub mod trigger;
 pub mod validate;
 mod variables;
 
@@ -39,6 +42,10 @@ enum Command {
     Validate(validate::ValidateArgs),
     Next(next::NextArgs),
     Explain(explain::ExplainArgs),
+    Trigger(trigger::TriggerArgs),
+    Cancel(trigger::CancelArgs),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
     Demo(demo::DemoArgs),
     /// Stops jobs when the daemon that started it cannot (internal)
     #[command(hide = true)]
@@ -64,14 +71,18 @@ pub fn main() -> u8 {
     };
     let now = SystemClock.now().wall;
     let (out, err) = (&mut io::stdout(), &mut io::stderr());
+    let given = matches.subcommand().map(|(_, given)| given).expect("a command is required");
     let code = match cli.command {
         Command::Run(args) => {
-            let given = matches.subcommand_matches("run").expect("this is the command that was parsed");
             let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
             return run::run(&args, given, variables::unknown(&Cli::command(), names), err);
         }
         Command::Demo(args) => return demo::run(&args, out, err),
         Command::Guardian => return guardian::run(),
+        Command::Trigger(args) => trigger::run(&args, given, (out, err)),
+        Command::Cancel(args) => trigger::cancel(&args, given, (out, err)),
+        Command::Pause(args) => pause::run(&args, given, (out, err)),
+        Command::Resume(args) => pause::resume(&args, given, (out, err)),
         Command::Validate(args) => validate::run(&args, out, err, now),
         Command::Next(args) => next::run(&args, out, err, now),
         Command::Explain(args) => explain::run(&args, out, err, now),

@@ -2,6 +2,7 @@
 
 use super::settings;
 use super::settings::Refusal;
+use super::store_args::StoreArgs;
 use super::table_args;
 use super::table_args::TableArgs;
 use crate::clock::Clock;
@@ -21,9 +22,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The store of a daemon that was told nothing.
-pub(super) const DEFAULT_STORE: &str = "sqlite:onecron.db";
-
 /// Runs the daemon: waits for ticks, and runs the jobs that this replica gets
 ///
 /// It ends on TERM, INT or QUIT: nothing new is started, and running jobs may finish until --drain-timeout. A second
@@ -35,15 +33,9 @@ pub struct RunArgs {
     /// Where the table is.
     #[command(flatten)]
     pub table: TableArgs,
-    /// Where the daemons agree: `redis://[user:password@]host[:port][/db]`, or `sqlite:PATH` for daemons on one host
-    #[arg(long, value_name = "URL", env = "ONECRON_STORE", default_value = DEFAULT_STORE, hide_env_values = true)]
-    pub store: String,
-    /// File with the store's URL: keeps a password out of arguments and variables
-    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_FILE")]
-    pub store_file: Option<PathBuf>,
-    /// Keeps two fleets in one store apart [default: the pod's namespace, else `default`]
-    #[arg(long, value_name = "NAME", env = "ONECRON_NAMESPACE")]
-    pub namespace: Option<String>,
+    /// Where the daemons agree.
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// This daemon's name in logs and records [default: POD_NAME, else the host's name]
     #[arg(long, value_name = "NAME", env = "ONECRON_INSTANCE")]
     pub instance: Option<String>,
@@ -86,9 +78,9 @@ pub fn run(args: &RunArgs, given: &ArgMatches, doubts: Vec<(String, String)>, er
 /// Everything that can be wrong before a daemon starts, as a text for people.
 fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings), String> {
     let refused = |Refusal { message, hint }| format!("error: {message}\nhint: {hint}\n");
-    let namespace = settings::namespace(args.namespace.as_deref()).map_err(refused)?;
+    let namespace = settings::namespace(args.store.namespace.as_deref()).map_err(refused)?;
     let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
-    let url = settings::store_url(&args.store, args.store_file.as_deref(), given).map_err(refused)?;
+    let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
     let loaded = config::load(&table_args::sources(&args.table.jobs), clock.now().wall)

@@ -76,7 +76,7 @@ pub(super) fn store_url(url: &str, file: Option<&Path>, given: &ArgMatches) -> R
                       history: write the URL into a file and use --store-file, or set ONECRON_STORE";
         ("--store".to_owned(), detail.to_owned())
     });
-    let url = if by_url == 0 { super::run::DEFAULT_STORE } else { url };
+    let url = if by_url == 0 { super::store_args::DEFAULT_STORE } else { url };
     Ok(StoreUrl { url: Secret::new(url.to_owned()), doubt })
 }
 
@@ -117,6 +117,15 @@ pub(super) fn replica(instance: Option<&str>) -> Result<ReplicaId, Refusal> {
     let host = || nix::unistd::gethostname().ok()?.into_string().ok();
     let name = given.or_else(|| variable("POD_NAME")).or_else(host).unwrap_or_else(|| "onecron".to_owned());
     Ok(ReplicaId::new(&name, &nonce()?))
+}
+
+/// Who calls, for people: the user and the host.
+pub(super) fn person() -> String {
+    let user = ["USER", "LOGNAME"].into_iter().find_map(variable);
+    let user = user.unwrap_or_else(|| "unknown".to_owned());
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    let host = variable("POD_NAME").or(host).unwrap_or_else(|| "unknown".to_owned());
+    format!("{user}@{host}").split_whitespace().collect()
 }
 
 /// Eight hexadecimal digits from the system's random numbers.

@@ -32,8 +32,9 @@ pub fn fields_of(order: &StartOrder) -> RunFields {
 
 /// What lines say about a run that somebody has.
 fn claimed(facts: RunFacts) -> RunFields {
-    let RunFacts { run, trigger, start } = facts;
-    let token = Some(fencing_token(run.scheduled_for, start));
+    let RunFacts { run, trigger, start, token } = facts;
+    let of_tick = || (!run.scheduled_for.is_manual()).then(|| fencing_token(run.scheduled_for, start));
+    let token = token.or_else(of_tick);
     RunFields { run, trigger, attempt: start, token }
 }
 
@@ -100,6 +101,12 @@ impl Reporter {
             Notice::TickLate { late_ms } => events::tick_late(length(late_ms)),
             Notice::TicksPassed { job, first, through } => events::ticks_passed(&job, first, through),
             Notice::DrainExpired { runs } => events::drain_expired(&runs),
+            Notice::JobPaused { job, pause } => events::job_paused(&job, &pause),
+            Notice::JobResumed { job } => events::job_resumed(&job),
+            Notice::AllPaused { pause } => events::all_paused(&pause),
+            Notice::AllResumed => events::all_resumed(),
+            Notice::RunRequested { facts, by } => events::run_requested(&unclaimed(facts), &by),
+            Notice::RunCancelled { facts, by } => events::run_cancelled(&claimed(facts), &by),
             Notice::RunClaimed { facts, took } => events::run_claimed(&claimed(facts), took),
             Notice::RunSkipped { facts, reason, holder, holder_run, age } => {
                 let holder_run = holder_run.map(|tick| RunKey::new(facts.run.job.clone(), tick));

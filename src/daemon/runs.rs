@@ -156,6 +156,7 @@ impl Launcher {
     fn context(&self, order: &StartOrder) -> RunContext {
         RunContext {
             run: order.run.clone(),
+            scheduled_for: order.scheduled_for,
             start: order.start,
             token: order.token,
             trigger: order.trigger.as_str().to_owned(),

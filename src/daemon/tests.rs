@@ -186,6 +186,7 @@ fn a_request_may_take_a_quarter_of_the_lease_and_two_seconds_at_most() {
 fn order(job: &str, command: &str, guarded: bool) -> Box<StartOrder> {
     Box::new(StartOrder {
         run: RunKey::new(JobName::new(job).unwrap(), Tick::from_seconds(1_772_330_400)),
+        scheduled_for: Tick::from_seconds(1_772_330_400),
         start: 1,
         token: 42,
         trigger: Trigger::Schedule,

@@ -10,6 +10,8 @@ use super::Topic;
 use super::former::Registered;
 use super::guard::Memory;
 use super::guard::silence;
+use super::orders::ORDER_WINDOW;
+use super::orders::Pauses;
 use super::owed::Owed;
 use super::owed::SINGLES_MOST;
 use crate::clock::Boot;
@@ -80,6 +82,10 @@ pub struct Job {
     pub audit: Option<i64>,
     /// What is known of the store's memory.
     pub memory: Memory,
+    /// And of pauses.
+    pub pauses: Pauses,
+    /// Manual runs that were spoken of here, of the last hour.
+    pub orders: BTreeSet<Tick>,
 }
 
 impl Job {
@@ -95,7 +101,7 @@ impl Job {
 
     /// How long after its tick a run is due, milliseconds.
     pub fn delay_ms(&self, tick: Tick) -> i64 {
-        if self.spec.jitter.is_zero() {
+        if self.spec.jitter.is_zero() || tick.is_manual() {
             return 0; // the usual case, without a look for the tick after it
         }
         millis(self.spec.delay(tick, self.following(tick).map(Tick::seconds)))
@@ -108,6 +114,9 @@ impl Job {
 
     /// How late a tick may still start, counted from when it is due.
     pub fn starting_deadline(&self, tick: Tick) -> Duration {
+        if tick.is_manual() {
+            return self.spec.starting_deadline.unwrap_or(ORDER_WINDOW);
+        }
         self.spec.starting_deadline_for(tick.seconds(), self.following(tick).map(Tick::seconds))
     }
 
@@ -151,6 +160,8 @@ impl Engine {
             settled: BTreeSet::new(),
             audit: None,
             memory: Memory::default(),
+            pauses: Pauses::default(),
+            orders: BTreeSet::new(),
         };
         self.jobs.insert(name.clone(), job);
         self.plan(&name, now.wall.timestamp());
@@ -252,6 +263,7 @@ impl Engine {
         if fresh {
             let again = known.is_some();
             self.notice(Notice::JobRegistered { job: name.clone(), since: record.since, again });
+            self.pause_new_job(name);
         }
         if rescheduled {
             self.notice(Notice::JobRescheduled { job: name.clone(), through: changed });

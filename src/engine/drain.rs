@@ -51,7 +51,7 @@ impl Engine {
         let ticks: Vec<RunKey> = self.ticks.keys().cloned().collect();
         for run in ticks {
             if let Some(due) = self.remove_tick(&run) {
-                let facts = RunFacts { run, trigger: due.trigger, start: 1 };
+                let facts = RunFacts { run, trigger: due.trigger, start: 1, token: None };
                 self.skipped(facts, SkipReason::Draining, None, None);
             }
         }
@@ -110,7 +110,12 @@ impl Engine {
             let left: Vec<RunFacts> = self
                 .runs
                 .iter()
-                .map(|(run, ours)| RunFacts { run: run.clone(), trigger: ours.trigger, start: ours.start.max(1) })
+                .map(|(run, ours)| RunFacts {
+                    run: run.clone(),
+                    trigger: ours.trigger,
+                    start: ours.start.max(1),
+                    token: None,
+                })
                 .collect();
             for facts in left {
                 let detail = "the store did not take its outcome before the daemon ended".to_owned();

@@ -8,6 +8,7 @@ use crate::job::Former;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
+use crate::job::Pause;
 use crate::job::Presence;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
@@ -27,6 +28,8 @@ pub struct StartOrder {
     pub start: u32,
     /// The fencing token of this start.
     pub token: u64,
+    /// The instant that the job is told to run for: its tick, to the second.
+    pub scheduled_for: Tick,
     /// Why it runs.
     pub trigger: Trigger,
     /// The job as it was when the run was claimed.
@@ -127,6 +130,8 @@ pub struct RunFacts {
     pub trigger: Trigger,
     /// Which start of the run: 1, 2, …; before the first begin 1.
     pub start: u32,
+    /// Of a manual run that has begun, its fencing token. That of others follows from tick and start.
+    pub token: Option<u64>,
 }
 
 /// Something an operator may want to know. Each becomes one log line.
@@ -231,6 +236,39 @@ pub enum Notice {
         first: Tick,
         /// No tick after this instant is meant.
         through: Tick,
+    },
+    /// Nothing of a job is started any more.
+    JobPaused {
+        /// The job.
+        job: JobName,
+        /// Who wants that, and why.
+        pause: Pause,
+    },
+    /// It goes on.
+    JobResumed {
+        /// The job.
+        job: JobName,
+    },
+    /// Nothing is started any more, of no job.
+    AllPaused {
+        /// Who wants that, and why.
+        pause: Pause,
+    },
+    /// Jobs go on that are not paused themselves.
+    AllResumed,
+    /// Somebody ordered a run; said by each replica that could run it.
+    RunRequested {
+        /// The run.
+        facts: RunFacts,
+        /// Who.
+        by: String,
+    },
+    /// Somebody wants a run of this replica to end.
+    RunCancelled {
+        /// The run.
+        facts: RunFacts,
+        /// Who.
+        by: String,
     },
     /// This replica has the run.
     RunClaimed {

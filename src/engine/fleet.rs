@@ -19,6 +19,7 @@ use crate::job::Gathering;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::PRESENT_RUNS_MOST;
+use crate::job::Pause;
 use crate::job::Presence;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
@@ -36,6 +37,8 @@ const MEET_AGAIN: Duration = Duration::from_secs(3);
 const MEETINGS_MISSED: u32 = 3;
 /// A presence that stays unchanged for so long is removed by whoever sees it.
 const FORGET_AFTER: Duration = Duration::from_secs(3600);
+/// What a command said is heard by all who meet within this.
+const HEEDED_WITHIN: Duration = Duration::from_secs(60);
 /// Meetings that fail so many times in a row, while the store answers otherwise, are said.
 const FAILURES_SAID: u32 = 3;
 /// A job is registered so often at least.
@@ -83,6 +86,15 @@ impl Member {
         now.since(self.since) >= self.every() * MEETINGS_MISSED
     }
 
+    /// How long it is kept unchanged.
+    fn forget_after(&self) -> Option<Duration> {
+        match self.presence.kind.as_str() {
+            Presence::PAUSE => None,
+            Presence::COMMAND => Some(HEEDED_WITHIN),
+            _ => Some(FORGET_AFTER),
+        }
+    }
+
     /// Whether it has shown life of late.
     pub fn is_alive(&self, now: Boot) -> bool {
         self.lived && !self.is_silent(now)
@@ -108,6 +120,9 @@ pub struct Fleet {
     /// The revision of our table.
     pub revision: String,
     pub members: BTreeMap<ReplicaId, Member>,
+    /// Why no job is started, where that is so, as the meeting found that was asked for then.
+    pub all_paused: Option<Pause>,
+    pub met_at: Boot,
     /// Whether the others were ever seen.
     has_met: bool,
     number: u64,
@@ -118,6 +133,8 @@ pub struct Fleet {
     survey: Survey,
     /// Runs that are to be read.
     looks: BTreeSet<RunKey>,
+    /// Those of them that a command has just named.
+    pub announced: BTreeSet<RunKey>,
 }
 
 impl Fleet {
@@ -127,6 +144,8 @@ impl Fleet {
             about: About::this_program(),
             revision: revision.into(),
             members: BTreeMap::new(),
+            all_paused: None,
+            met_at: Boot::from_nanos(0),
             has_met: false,
             number: 0,
             next: now,
@@ -134,6 +153,7 @@ impl Fleet {
             failures: 0,
             survey: Survey::Idle,
             looks: BTreeSet::new(),
+            announced: BTreeSet::new(),
         }
     }
 
@@ -158,7 +178,8 @@ impl Engine {
         if !self.fleet.under_way && now.boot >= self.fleet.next {
             self.fleet.under_way = true;
             self.fleet.number += 1;
-            let old = |member: &&Member| now.boot.since(member.since) >= FORGET_AFTER;
+            let old =
+                |member: &&Member| member.forget_after().is_some_and(|after| now.boot.since(member.since) >= after);
             let gone = self.fleet.members.values().filter(old).map(|member| member.presence.clone()).collect();
             let mine = Box::new(self.presence(now));
             self.effects.push(Effect::Meet { mine, gone });
@@ -197,7 +218,7 @@ impl Engine {
     }
 
     /// A meeting is over.
-    pub(super) fn met(&mut self, now: Now, result: Result<Gathering, StoreFailure>) {
+    pub(super) fn met(&mut self, now: Now, (sent, result): (Boot, Result<Gathering, StoreFailure>)) {
         self.fleet.under_way = false;
         match result {
             Ok(gathering) => {
@@ -205,7 +226,9 @@ impl Engine {
                 let spread = Duration::from_millis(order(&self.me, &self.fleet.number) % 500);
                 self.fleet.next = now.boot + every(self.lease).saturating_sub(spread);
                 self.outbox.try_now(now.boot);
+                let all_paused = gathering.members.iter().find_map(Presence::pause);
                 self.see_members(now, gathering.members);
+                self.learn_pause_of_all(sent, all_paused);
                 self.compare_tables(now);
                 self.register_again(now);
             }
@@ -247,7 +270,8 @@ impl Engine {
         let mut before = std::mem::take(&mut self.fleet.members);
         let first = !std::mem::replace(&mut self.fleet.has_met, true);
         let mut to_look_at = Vec::new();
-        for presence in found.into_iter().filter(|presence| presence.name != self.me) {
+        let me = self.me.clone();
+        for presence in found.into_iter().filter(|presence| presence.name != me) {
             let member = match before.remove(&presence.name) {
                 Some(mut member) if member.presence.number == presence.number => {
                     let silent = now.boot.since(member.since);
@@ -255,7 +279,8 @@ impl Engine {
                         member.looked = true;
                         to_look_at.extend(presence.run_keys());
                     }
-                    if member.is_silent(now.boot) && !std::mem::replace(&mut member.missed, true) {
+                    let lives = member.forget_after() == Some(FORGET_AFTER);
+                    if lives && member.is_silent(now.boot) && !std::mem::replace(&mut member.missed, true) {
                         // It may have begun a run after it had last said which it has.
                         self.fleet.survey = Survey::Wanted;
                     }
@@ -264,6 +289,7 @@ impl Engine {
                 earlier => {
                     to_look_at.extend(presence.run_keys());
                     let lived = earlier.is_some() || !first;
+                    self.heed_command(&presence, lived);
                     Member { presence, since: now.boot, lived, missed: false, looked: false }
                 }
             };
@@ -291,7 +317,7 @@ impl Engine {
     }
 
     /// Reads a run that we may not know, and watches it if it is open.
-    fn look(&mut self, run: RunKey) {
+    pub(super) fn look(&mut self, run: RunKey) {
         if self.drain.is_none() && !self.is_tracked(&run) && self.fleet.looks.insert(run.clone()) {
             self.outbox.want(Topic::Look(run));
         }
@@ -304,11 +330,16 @@ impl Engine {
     /// There is no more to be learned of it.
     pub(super) fn looked(&mut self, run: &RunKey) {
         self.fleet.looks.remove(run);
+        self.fleet.announced.remove(run);
     }
 
     pub(super) fn look_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
+        let announced = self.fleet.announced.contains(run);
         self.looked(run);
         if let Some(record) = answer.run {
+            if announced {
+                self.order_is_taken(now, run, &record);
+            }
             self.watch(now, run.clone(), record);
         }
     }

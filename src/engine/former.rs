@@ -121,6 +121,7 @@ impl Job {
         let over_at = tick.millis() + millis(self.settled_after(tick));
         match self.registered_as.end_at(tick.seconds()) {
             _ if self.spec.suspend => Decision::Skipped(SkipReason::Suspended),
+            _ if self.pauses.cover(tick) => Decision::Skipped(SkipReason::Paused),
             Some(until) if over_at > until * 1000 => Decision::Skipped(SkipReason::Rescheduled),
             _ => Decision::Missed(MissedReason::NoReplica),
         }

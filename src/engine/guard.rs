@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::Notice;
+use super::RunFacts;
 use super::Topic;
 use super::agenda::millis;
 use super::owed::Owed;
@@ -26,8 +27,10 @@ use crate::job::Reassert;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
+use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
+use crate::job::Trigger;
 use crate::job::Verdict;
 use std::time::Duration;
 
@@ -280,7 +283,8 @@ impl Engine {
             delay_ms: claim.delay_ms,
             exclusive: ours.is_exclusive,
             when_busy: ours.when_busy,
-            rerun: ours.is_rerunnable,
+            // The instant that it runs for may be lost with its record.
+            rerun: ours.is_rerunnable && ours.runs_for.is_none(),
             trigger: claim.trigger,
             spec_hash: claim.spec_hash,
         }))
@@ -319,12 +323,23 @@ impl Engine {
     /// A run of another replica was open, and now there is no record of it: unless its owner speaks up, nobody knows how
     /// it ended.
     pub(super) fn forgotten_by_store(&mut self, now: Now, run: &RunKey, (record, answer): (&RunRecord, &Answer)) {
-        let dropped = answer.job.as_ref().is_none_or(|job| run.scheduled_for.seconds() <= job.floor);
+        let tick = run.scheduled_for;
+        let dropped = answer.job.as_ref().is_none_or(|job| match tick.is_manual() {
+            true => tick.millis() + job.keep_ms <= now.wall.timestamp_millis(),
+            false => tick.seconds() <= job.floor,
+        });
         let said = record.state == RunState::Lost && !record.rerun;
         let Some(job) = self.jobs.get(&run.job).filter(|_| !dropped && !said && self.drain.is_none()) else { return };
         let after = job.settled_after(run.scheduled_for);
         if job.since.is_none_or(|since| run.scheduled_for.millis() > since) {
             self.doubt(&run.job);
+        }
+        if tick.is_manual() {
+            // No schedule owes it a record. Its owner, if there is one, may still speak up.
+            let trigger = Trigger::Manual;
+            let facts = RunFacts { run: run.clone(), trigger, start: record.start.max(1), token: None };
+            let holder = Some(record.owner.clone());
+            return self.skipped(facts, SkipReason::StoreForgot, holder, None);
         }
         let decision = Decision::Missed(MissedReason::StoreForgot);
         let lease = Duration::from_millis(record.lease_ms);

@@ -21,6 +21,7 @@ mod former;
 mod guard;
 mod leases;
 mod order;
+mod orders;
 mod outbox;
 mod owed;
 mod reload;
@@ -56,6 +57,7 @@ use crate::job::JobRecord;
 use crate::job::JobTable;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
+use crate::job::RunRecord;
 use crate::job::Step;
 use crate::job::StopReason;
 use crate::job::Tick;
@@ -206,7 +208,7 @@ impl Engine {
         self.watch_judged_clock(now);
         match event {
             Event::Woke => {}
-            Event::Met { result, .. } => self.met(now, result),
+            Event::Met { sent, result } => self.met(now, (sent, result)),
             Event::Surveyed { result } => self.surveyed(result),
             Event::Answered { request, result } => self.answered(now, request, result),
             Event::StoreChanged => self.store_changed(),
@@ -287,9 +289,12 @@ impl Engine {
         match topic {
             Topic::Run(run) => self.look_at_run(now, run),
             Topic::Tick(run) => self.look_at_tick(now, run),
-            Topic::Stop(_) | Topic::Watch(_) | Topic::Look(_) | Topic::Owed(_) | Topic::Register(_) => {
-                self.outbox.want(topic.clone())
-            }
+            Topic::Stop(_)
+            | Topic::Watch(_)
+            | Topic::Look(_)
+            | Topic::Owed(_)
+            | Topic::Register(_)
+            | Topic::Pause(_) => self.outbox.want(topic.clone()),
         }
     }
 
@@ -330,11 +335,14 @@ impl Engine {
             if answer.verdict == Verdict::Unregistered {
                 self.outbox.want(Topic::Register(topic.job().clone()));
             }
-            if let (Some(run), Some(job)) = (&answer.run, self.jobs.get_mut(topic.job())) {
+            let tick = answer.run.as_ref().filter(|run| !run.scheduled_for.is_manual());
+            if let (Some(run), Some(job)) = (tick, self.jobs.get_mut(topic.job())) {
                 job.latest_record = job.latest_record.max(run.scheduled_for.seconds());
             }
             let stops = self.stops_asked(topic.job(), &answer);
+            let orders: Vec<RunRecord> = answer.open.iter().filter(|run| run.is_order()).cloned().collect();
             match &topic {
+                Topic::Pause(_) => {}
                 Topic::Stop(run) => self.stop_answered(run, &answer),
                 Topic::Register(job) => self.job_registered(now, job, answer),
                 Topic::Tick(run) => self.claim_answered(now, run, (step, asked.sent, answer)),
@@ -342,6 +350,9 @@ impl Engine {
                 Topic::Watch(run) => self.watch_answered(now, run, (step, answer)),
                 Topic::Look(run) => self.look_answered(now, run, answer),
                 Topic::Owed(run) => self.settle_answered(now, run, answer),
+            }
+            for record in orders {
+                self.watch(now, record.key(topic.job()), record);
             }
             for (run, asked) in stops {
                 self.stop_as_asked(now, &run, asked);
@@ -404,6 +415,7 @@ impl Engine {
                 self.plan_audit(now, name);
                 self.pass_former(name);
             }
+            self.learn_pauses(now, name, record);
         }
     }
 
@@ -435,6 +447,7 @@ impl Engine {
         match topic {
             Topic::Stop(run) => self.stop_step(run),
             Topic::Register(job) => self.register_step(now, job),
+            Topic::Pause(job) => self.pause_step(job),
             Topic::Tick(run) => self.claim_step(now, run),
             Topic::Run(run) => self.run_step(now, run),
             Topic::Watch(run) => self.watch_step(now, run),
@@ -456,7 +469,7 @@ impl Engine {
 impl Topic {
     fn job(&self) -> &JobName {
         match self {
-            Self::Register(job) => job,
+            Self::Register(job) | Self::Pause(job) => job,
             Self::Run(run)
             | Self::Stop(run)
             | Self::Tick(run)

@@ -31,6 +31,8 @@ pub enum Topic {
     Stop(RunKey),
     /// A job that the store must know.
     Register(JobName),
+    /// A job whose record says otherwise than the pause of all.
+    Pause(JobName),
     /// A tick that is due.
     Tick(RunKey),
     /// An open run of another replica.
@@ -45,7 +47,7 @@ impl Topic {
     const fn urgency(&self) -> u8 {
         match self {
             Self::Run(_) | Self::Stop(_) => 0,
-            Self::Register(_) => 1,
+            Self::Register(_) | Self::Pause(_) => 1,
             Self::Tick(_) => 2,
             Self::Watch(_) | Self::Look(_) => 3,
             Self::Owed(_) => 4,
@@ -58,7 +60,7 @@ impl Topic {
         match self {
             Self::Owed(run) => run.scheduled_for.seconds().unsigned_abs(),
             Self::Run(run) | Self::Stop(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) => order(me, run),
-            Self::Register(_) => 0,
+            Self::Register(_) | Self::Pause(_) => 0,
         }
     }
 }

@@ -71,6 +71,9 @@ impl Engine {
             .collect();
         for run in waiting {
             self.skip(&run, SkipReason::Removed);
+            if run.scheduled_for.is_manual() {
+                self.look(run); // as one of a job that others may have
+            }
         }
     }
 }

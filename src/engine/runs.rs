@@ -35,6 +35,7 @@ use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
+use crate::job::Tick;
 use crate::job::Trigger;
 use crate::job::Verdict;
 use crate::job::WhenBusy;
@@ -123,6 +124,10 @@ pub struct Run {
     pub quiet: bool,
     /// Its process ended while its lease lasted: nobody else can have been given the run.
     pub ended_in_time: bool,
+    /// Of a manual run, the fencing token of its last begin.
+    pub token: Option<u64>,
+    /// And the instant that it runs for, where the order said one.
+    pub runs_for: Option<Tick>,
 }
 
 impl Run {
@@ -156,6 +161,8 @@ impl Run {
             asserted: 0,
             quiet: false,
             ended_in_time: false,
+            token: None,
+            runs_for: None,
         }
     }
 
@@ -166,6 +173,7 @@ impl Run {
             self.is_exclusive = record.exclusive;
             self.is_rerunnable = record.rerun;
             self.when_busy = record.when_busy;
+            self.runs_for = record.runs_for;
         }
         self
     }
@@ -187,7 +195,7 @@ impl Run {
 
     /// What lines about it say.
     pub(super) fn facts(&self, run: &RunKey) -> RunFacts {
-        RunFacts { run: run.clone(), trigger: self.trigger, start: self.start.max(1) }
+        RunFacts { run: run.clone(), trigger: self.trigger, start: self.start.max(1), token: self.token }
     }
 
     /// When its `timeout` is over.
@@ -486,7 +494,10 @@ impl Engine {
         };
         let first_sent = first_sent.unwrap_or(now.boot);
         match answer.verdict {
-            Verdict::Begun => self.begun(now, run, first_sent),
+            Verdict::Begun => {
+                let token = answer.run.as_ref().map_or(0, |record| record.token);
+                self.begun(now, run, (first_sent, token));
+            }
             _ => self.begin_refused(now, run, answer),
         }
     }
@@ -505,6 +516,10 @@ impl Engine {
             Verdict::Superseded => {
                 self.skipped(facts, SkipReason::Superseded, None, None);
                 self.settle_own(run, Decision::Skipped(SkipReason::Superseded));
+            }
+            Verdict::Paused => {
+                self.skipped(facts, SkipReason::Paused, None, None);
+                self.settle_own(run, Decision::Skipped(SkipReason::Paused));
             }
             Verdict::Forgot => {
                 self.skipped(facts, SkipReason::StoreForgot, None, None);
@@ -529,12 +544,13 @@ impl Engine {
         if taken { self.lose_lease(now, run, (Some(answer), true)) } else { self.give_back(now, run) }
     }
 
-    fn begun(&mut self, now: Now, run: &RunKey, first_sent: Boot) {
+    fn begun(&mut self, now: Now, run: &RunKey, (first_sent, token): (Boot, u64)) {
         let last_success = self.jobs.get(&run.job).and_then(|job| job.last_success);
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run) else { return };
         let lease = ours.lease;
         ours.start += 1;
+        ours.token = run.scheduled_for.is_manual().then_some(token);
         let timed_out = ours.timeout_at().is_some_and(|at| now.boot >= at);
         if draining || timed_out || now.boot >= first_sent + lease {
             return self.give_back(now, run);
@@ -547,7 +563,8 @@ impl Engine {
         let order = StartOrder {
             run: run.clone(),
             start: ours.start,
-            token: fencing_token(run.scheduled_for, ours.start),
+            token: ours.token.unwrap_or_else(|| fencing_token(run.scheduled_for, ours.start)),
+            scheduled_for: ours.runs_for.unwrap_or(run.scheduled_for).second(),
             trigger: ours.trigger,
             spec: Arc::clone(&ours.spec),
             last_success,

@@ -285,16 +285,21 @@ impl Engine {
         let Some(ours) = self.runs.get_mut(run).filter(|ours| ours.is_going() && ours.stop_asked_by.is_empty()) else {
             return;
         };
-        ours.stop_asked_by = by;
+        ours.stop_asked_by.clone_from(&by);
+        let facts = ours.facts(run);
         let cause = match reason {
             StopReason::Replace => StopCause::Replaced,
             StopReason::Cancel => StopCause::Cancelled,
         };
-        let grace = ours.spec.termination_grace_period;
-        if ours.phase == Phase::Running {
+        let (grace, is_running) = (ours.spec.termination_grace_period, ours.phase == Phase::Running);
+        if reason == StopReason::Cancel {
+            self.notice(Notice::RunCancelled { facts, by });
+        }
+        if is_running {
             self.stop(now, run, (cause, grace));
             return self.look_at_run(now, run);
         }
+        let Some(ours) = self.runs.get_mut(run) else { return };
         ours.stop = Some((cause, now.boot, Duration::ZERO));
         self.end_between_attempts(now, run);
     }
@@ -310,6 +315,10 @@ impl Engine {
             return self.end_between_attempts(now, run);
         }
         let facts = ours.facts(run);
+        if reason == StopReason::Cancel {
+            let by = answer.run.as_ref().map(|record| record.stop_asked_by.clone()).unwrap_or_default();
+            self.notice(Notice::RunCancelled { facts: facts.clone(), by });
+        }
         self.skipped(facts, SkipReason::StopAsked, None, None);
         self.settle_own(run, Decision::Stopped(reason));
     }

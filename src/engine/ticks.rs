@@ -78,6 +78,16 @@ impl Due {
     }
 }
 
+/// Why this replica does not run what that record is of. A tick that was decided without a run is not said to be run by
+/// whoever decided it.
+pub(super) fn had_by_other(record: &RunRecord) -> SkipReason {
+    match record.outcome {
+        Some(Outcome::Missed) => SkipReason::Missed,
+        Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
+        _ => SkipReason::ClaimedByOther,
+    }
+}
+
 impl Engine {
     /// A tick's run is due, or was.
     pub(super) fn tick_due(&mut self, now: Now, run: RunKey, previous: i64) {
@@ -124,7 +134,9 @@ impl Engine {
         let Some(due) = self.ticks.get(run) else { return };
         let kept = if due.spec.catch_up == CatchUp::All { CATCH_UP_MOST - 1 } else { 0 };
         let waits = |(run, due): &(&RunKey, &Due)| {
-            (all || late && due.trigger == Trigger::CatchUp) && !self.taking.contains(run)
+            !run.scheduled_for.is_manual()
+                && (all || late && due.trigger == Trigger::CatchUp)
+                && !self.taking.contains(run)
         };
         let waiting: Vec<RunKey> =
             self.ticks.range(older..run.clone()).filter(waits).map(|(run, _)| run.clone()).collect();
@@ -147,7 +159,7 @@ impl Engine {
         let Some(job) = self.jobs.get(&run.job) else { return };
         let window = millis(job.starting_deadline(run.scheduled_for));
         let may_start = record.state == RunState::Abandoned && job.late_ms(now, run.scheduled_for) < window;
-        if may_start && self.drain.is_none() && !self.is_tracked(&run) {
+        if may_start && !run.scheduled_for.is_manual() && self.drain.is_none() && !self.is_tracked(&run) {
             self.tick_due(now, run, i64::MAX); // its record exists: nothing is to advance
         } else {
             self.watch(now, run, record);
@@ -169,12 +181,19 @@ impl Engine {
         for run in all {
             self.note_late(now, &run);
         }
-        let mut newest: Vec<RunKey> = Vec::new();
+        let (mut newest, mut orders): (Vec<RunKey>, Vec<RunKey>) = Default::default();
         for run in self.ticks.keys() {
+            if run.scheduled_for.is_manual() {
+                orders.push(run.clone());
+                continue;
+            }
             match newest.last_mut() {
                 Some(last) if last.job == run.job => last.clone_from(run),
                 _ => newest.push(run.clone()),
             }
+        }
+        for run in orders {
+            self.look_at_tick(now, &run);
         }
         for run in newest {
             self.pass_over_older(now, &run, (true, true));
@@ -192,7 +211,10 @@ impl Engine {
     /// win a burst of them.
     fn waits_for_store(&self, run: &RunKey) -> bool {
         let is_all = self.ticks.get(run).is_some_and(|due| due.spec.catch_up == CatchUp::All);
-        let mut newer = self.ticks.range(run.clone()..).skip(1);
+        if run.scheduled_for.is_manual() {
+            return false;
+        }
+        let mut newer = self.ticks.range(run.clone()..).skip(1).filter(|(other, _)| !other.scheduled_for.is_manual());
         !self.outbox.is_up() && !is_all && newer.next().is_some_and(|(other, _)| other.job == run.job)
     }
 
@@ -211,7 +233,8 @@ impl Engine {
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
     /// before an older one would supersede it.
     fn waits_for_older(&self, run: &RunKey) -> bool {
-        let Some(due) = self.ticks.get(run).filter(|due| due.spec.catch_up == CatchUp::All) else { return false };
+        let is_all = |due: &&Due| due.spec.catch_up == CatchUp::All && due.trigger != Trigger::Manual;
+        let Some(due) = self.ticks.get(run).filter(is_all) else { return false };
         let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         // Also one that came on time and did not begin: as after an outage, when all ticks of it are claimed at once.
@@ -222,18 +245,17 @@ impl Engine {
                 })
         };
         let before = older.clone()..run.clone();
-        self.ticks.range(before.clone()).next().is_some()
-            || self
-                .runs
-                .range(before.clone())
-                .map(|(run, _)| run)
-                .chain(self.watches.range(before).map(|(run, _)| run))
-                .any(under_way)
+        // Runs by hand are in nobody's order.
+        let is_tick = |run: &&RunKey| !run.scheduled_for.is_manual();
+        let ours = self.runs.range(before.clone()).map(|(run, _)| run);
+        let others = self.watches.range(before.clone()).map(|(run, _)| run);
+        self.ticks.range(before).map(|(run, _)| run).any(|run| is_tick(&run))
+            || ours.chain(others).filter(is_tick).any(under_way)
     }
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
     /// wait for our next renewal before it calls this an overlap.
-    fn show_life(&mut self, now: Now, run: &RunKey) {
+    pub(super) fn show_life(&mut self, now: Now, run: &RunKey) {
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         if !self.jobs.get(&run.job).is_some_and(|job| job.spec.is_exclusive()) {
             return;
@@ -252,7 +274,7 @@ impl Engine {
         }
     }
 
-    fn hold_back(&self) -> Duration {
+    pub(super) fn hold_back(&self) -> Duration {
         let used = u32::try_from(self.running()).unwrap_or(u32::MAX);
         if self.places == 0 {
             return Duration::ZERO;
@@ -371,9 +393,10 @@ impl Engine {
                 let forgotten = owed || self.jobs.get(&run.job).is_some_and(|job| job.forgotten);
                 self.skip(run, if forgotten { SkipReason::StoreForgot } else { SkipReason::Baseline });
                 if let Some(record) = answer.run {
-                    self.watch(now, run.clone(), record);
+                    self.watch_taken(now, run.clone(), record);
                 }
             }
+            Verdict::Gone => self.order_forgotten(run),
             // Nobody may have it, so nobody decides it: the audit does, for what it is.
             Verdict::Paused => {
                 self.decide_unclaimed(now, run, (SkipReason::Paused, Decision::Skipped(SkipReason::Paused)));
@@ -384,7 +407,7 @@ impl Engine {
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
         let Some(due) = self.remove_tick(run) else { return };
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
@@ -449,14 +472,9 @@ impl Engine {
         }
         let Some(due) = self.remove_tick(run) else { return };
         self.compare_claim(&record, &run.job);
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         let holder = Some(record.owner.clone());
-        // A tick that was decided without a run is not said to be run by whoever decided it.
-        let reason = match record.outcome {
-            Some(Outcome::Missed) => SkipReason::Missed,
-            Some(Outcome::Skipped) => SkipReason::parse(&record.reason).unwrap_or(SkipReason::ClaimedByOther),
-            _ => SkipReason::ClaimedByOther,
-        };
+        let reason = had_by_other(&record);
         match overlapped.filter(|_| reason == SkipReason::Overlap) {
             Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
             None => self.skipped(facts, reason, holder, None),
@@ -482,8 +500,11 @@ impl Engine {
         } else {
             (SkipReason::Late, MissedReason::Late)
         };
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         self.skipped(facts, skipped, None, None);
+        if run.scheduled_for.is_manual() {
+            return self.give_order_up(run);
+        }
         if unreadable {
             return; // whoever can read it settles what nobody runs; if that is us, one day, the audit finds it
         }
@@ -494,7 +515,7 @@ impl Engine {
     pub(super) fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
         self.without_place.remove(&(order(&self.me, run), run.clone()));
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1 };
+        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
         self.skipped(facts, reason, None, None);
     }
 

@@ -30,7 +30,7 @@ impl Engine {
             }
         }
         match &topic {
-            Topic::Register(_) => {}
+            Topic::Register(_) | Topic::Pause(_) => {}
             // Asked again when the job is registered.
             Topic::Tick(run) => {
                 self.taking.remove(run);

@@ -106,6 +106,13 @@ impl Engine {
         if !record.is_open() || self.runs.contains_key(&run) || self.ticks.contains_key(&run) || self.drain.is_some() {
             return;
         }
+        if self.watches.contains_key(&run) || !self.take_order(now, &run, &record) {
+            self.watch_taken(now, run, record);
+        }
+    }
+
+    /// The same, also of one that was ordered and is not to be taken here.
+    pub(super) fn watch_taken(&mut self, now: Now, run: RunKey, record: RunRecord) {
         if self.watches.get(&run).is_some_and(|watch| is_older(&record, &watch.record)) {
             return;
         }
@@ -223,7 +230,12 @@ impl Engine {
                 if let Some(watch) = self.watches.get(run) {
                     let record = &watch.record;
                     let trigger = Trigger::parse(&record.trigger).unwrap_or(Trigger::Schedule);
-                    let facts = RunFacts { run: run.clone(), trigger, start: record.start };
+                    let facts = RunFacts {
+                        run: run.clone(),
+                        trigger,
+                        start: record.start,
+                        token: Some(record.token).filter(|token| *token > 0),
+                    };
                     let rerun = record.may_run_again();
                     let holder = record.owner.clone();
                     self.notice(Notice::RunLost { facts, holder, rerun });
@@ -231,7 +243,7 @@ impl Engine {
             }
             (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
                 let start = self.watches.get(run).map_or(1, |watch| watch.record.start.max(1));
-                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start };
+                let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start, token: None };
                 let late_ms = self.late_ms(now, run);
                 self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
             }
@@ -288,7 +300,7 @@ impl Engine {
         let deadline = (first && !over).then_some(now.boot + left);
         let ours = Run::claimed(&job.spec, trigger, (start, deadline)).under(answer.run.as_ref());
         self.unwatch(run);
-        let facts = RunFacts { run: run.clone(), trigger, start: start + 1 };
+        let facts = RunFacts { run: run.clone(), trigger, start: start + 1, token: None };
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
         self.own(now, run.clone(), ours);
         if over {

@@ -26,6 +26,8 @@ use tokio::sync::mpsc;
 pub struct RunContext {
     /// The run.
     pub run: RunKey,
+    /// The instant that it runs for.
+    pub scheduled_for: Tick,
     /// Its start, from 1.
     pub start: u32,
     /// Its fencing token.
@@ -130,7 +132,7 @@ fn told(context: &RunContext) -> [(&'static str, String); 8] {
     [
         ("ONECRON_JOB", context.run.job.to_string()),
         (super::guardian::RUN_ID, context.run.to_string()),
-        ("ONECRON_SCHEDULED_FOR", context.run.scheduled_for.to_string()),
+        ("ONECRON_SCHEDULED_FOR", context.scheduled_for.to_string()),
         ("ONECRON_ATTEMPT", context.start.to_string()),
         ("ONECRON_TRIGGER", context.trigger.clone()),
         ("ONECRON_FENCING_TOKEN", context.token.to_string()),

@@ -166,6 +166,8 @@ words! {
         CatchUp = "catch-up",
         /// The owner vanished and `lostRunPolicy: Rerun` starts it again.
         Rerun = "rerun",
+        /// Somebody ordered it by hand.
+        Manual = "manual",
     }
 }
 

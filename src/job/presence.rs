@@ -4,6 +4,7 @@
 //! A presence is JSON in the store. Fields that we do not know are those of a newer version or of another kind of
 //! member, and are passed over; absent ones read as empty. So it needs no version of its own.
 
+use super::Pause;
 use super::ReplicaId;
 use super::RunKey;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub struct Presence {
     /// The store's clock when it was written, milliseconds since the epoch: for people. Set by the store.
     #[serde(skip_serializing, default)]
     pub written_at: i64,
-    /// What the member is: [`Presence::REPLICA`] runs jobs. Others only name runs to look at. Empty: unreadable.
+    /// What the member is: [`Presence::REPLICA`] runs jobs. Others say where to look. Empty: unreadable.
     #[serde(default)]
     pub kind: String,
     /// Grows with every writing: who sees it unchanged sees no sign of life.
@@ -58,6 +59,12 @@ pub struct Presence {
     /// no reason not to read the rest.
     #[serde(default)]
     pub runs: Vec<String>,
+    /// Of one that is a person's: who that is, and why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 fn nobody() -> ReplicaId {
@@ -67,6 +74,10 @@ fn nobody() -> ReplicaId {
 impl Presence {
     /// The kind of a daemon.
     pub const REPLICA: &str = "replica";
+    /// The kind of a command that changed something: it names runs and jobs ([`Presence::some_jobs`]) to look at.
+    pub const COMMAND: &str = "command";
+    /// The kind of [`Presence::pause_of_all`].
+    pub const PAUSE: &str = "pause";
 
     /// A member of a kind that has nothing to say yet.
     pub fn new(name: ReplicaId, kind: &str) -> Self {
@@ -85,7 +96,26 @@ impl Presence {
             offset_ms: None,
             draining: false,
             runs: Vec::new(),
+            by: String::new(),
+            reason: String::new(),
         }
+    }
+
+    /// The mark that pauses all jobs, also those that are registered later. One at most is there.
+    pub fn pause_of_all(by: &str, reason: &str) -> Self {
+        let Pause { by, reason, .. } = Pause::new(by, reason);
+        Self { by, reason, ..Self::new(Self::all_paused(), Self::PAUSE) }
+    }
+
+    /// The name of that.
+    pub fn all_paused() -> ReplicaId {
+        ReplicaId::from_record("all-paused")
+    }
+
+    /// What it says in each job's record.
+    pub fn pause(&self) -> Option<Pause> {
+        let by = if self.by.is_empty() { "unknown" } else { &self.by };
+        (self.kind == Self::PAUSE).then(|| Pause { at: self.written_at, ..Pause::new(by, &self.reason) })
     }
 
     /// The record as a store keeps it, without the time of writing: that is the store's to add.

@@ -7,6 +7,7 @@
 use super::Former;
 use super::JobName;
 use super::Outcome;
+use super::Pause;
 use super::ReplicaId;
 use super::RunKey;
 use super::StopReason;
@@ -43,6 +44,8 @@ pub struct JobRecord {
     pub decided_through: i64,
     /// The latest tick (seconds) that has begun; a first begin of an earlier one is refused, so that tokens never fall.
     pub last_begun: i64,
+    /// The latest fencing token that a manual run of the job had.
+    pub manual_token: u64,
     /// The ticks that were last settled as a range, where any were: they have no records of their own.
     pub range: Option<Range>,
     /// The run that occupies the job, where one does.
@@ -50,7 +53,9 @@ pub struct JobRecord {
     /// Runs that are claimed, begun or lost and not closed.
     pub open: Vec<Tick>,
     /// Who paused the job, where somebody did.
-    pub paused: Option<String>,
+    pub paused: Option<Pause>,
+    /// Who paused all jobs, where somebody did.
+    pub all_paused: Option<Pause>,
     /// The latest tick that succeeded.
     pub last_success: Option<Tick>,
     /// Failures since then.
@@ -221,6 +226,16 @@ pub struct RunRecord {
     pub lost_by: String,
     /// The job's `forgot_at` after which its owner confirmed that it has the run; 0: never.
     pub asserted: i64,
+    /// Of a manual run, who ordered it; so also below.
+    pub ordered_by: String,
+    /// The key of the order: another one with the same key is told of this run.
+    pub order_key: String,
+    /// The instant that it runs for, where the order said one.
+    pub runs_for: Option<Tick>,
+    /// It is to begin although the job is paused.
+    pub despite_pause: bool,
+    /// The fencing token of its last begin; 0: it has not begun.
+    pub token: u64,
 }
 
 /// What a watcher compares: as long as all four stay the same, the owner has given no sign of life.
@@ -275,6 +290,11 @@ impl RunRecord {
             late_outcome: None,
             lost_by: String::new(),
             asserted: 0,
+            ordered_by: String::new(),
+            order_key: String::new(),
+            runs_for: None,
+            despite_pause: false,
+            token: 0,
         }
     }
 
@@ -286,6 +306,16 @@ impl RunRecord {
     /// The run's identity, for the job it was read from.
     pub fn key(&self, job: &JobName) -> RunKey {
         RunKey::new(job.clone(), self.scheduled_for)
+    }
+
+    /// Whether somebody ordered it and nobody has had it yet.
+    pub fn is_order(&self) -> bool {
+        self.scheduled_for.is_manual() && self.state == RunState::Abandoned && self.start == 0
+    }
+
+    /// What its job is told to run for: the instant of the tick, or of the order.
+    pub fn told_for(&self) -> Tick {
+        self.runs_for.unwrap_or(self.scheduled_for).second()
     }
 
     /// Whether the record can still change hands or end.
@@ -353,6 +383,14 @@ fn tick(text: &str, name: &'static str) -> Result<Option<Tick>, Unreadable> {
     Tick::parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
 }
 
+fn pause(fields: &(impl Lookup + ?Sized), name: &'static str) -> Result<Option<Pause>, Unreadable> {
+    let text = fields.field(name);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Pause::parse(text).map(Some).ok_or_else(|| Unreadable { field: name, found: text.into() })
+}
+
 fn range(text: &str) -> Result<Option<Range>, Unreadable> {
     if text.is_empty() {
         return Ok(None);
@@ -392,10 +430,12 @@ impl JobRecord {
             ("floor", self.floor.to_string()),
             ("decided_through", self.decided_through.to_string()),
             ("last_begun", self.last_begun.to_string()),
+            ("manual_token", self.manual_token.to_string()),
             ("range", text_of(self.range.as_ref())),
             ("slot", text_of(self.slot)),
             ("open", open.join(" ")),
-            ("paused", self.paused.clone().unwrap_or_default()),
+            ("paused", text_of(self.paused.as_ref())),
+            ("all_paused", text_of(self.all_paused.as_ref())),
             ("last_success", text_of(self.last_success)),
             ("failures", self.failures.to_string()),
             ("keep_ms", self.keep_ms.to_string()),
@@ -430,10 +470,12 @@ impl JobRecord {
             floor: number(fields, "floor")?,
             decided_through: number(fields, "decided_through")?,
             last_begun: number(fields, "last_begun")?,
+            manual_token: number(fields, "manual_token")?,
             range: range(fields.field("range"))?,
             slot: tick(fields.field("slot"), "slot")?,
             open,
-            paused: Some(fields.field("paused").to_owned()).filter(|by| !by.is_empty()),
+            paused: pause(fields, "paused")?,
+            all_paused: pause(fields, "all_paused")?,
             last_success: tick(fields.field("last_success"), "last_success")?,
             failures: number(fields, "failures")?,
             keep_ms: number(fields, "keep_ms")?,
@@ -489,6 +531,11 @@ impl RunRecord {
             ("late_outcome", text_of(self.late_outcome)),
             ("lost_by", self.lost_by.clone()),
             ("asserted", self.asserted.to_string()),
+            ("ordered_by", self.ordered_by.clone()),
+            ("order_key", self.order_key.clone()),
+            ("runs_for", text_of(self.runs_for)),
+            ("despite_pause", if self.despite_pause { "1".into() } else { String::new() }),
+            ("token", if self.token == 0 { String::new() } else { self.token.to_string() }),
         ]
     }
 
@@ -536,6 +583,11 @@ impl RunRecord {
             late_outcome: word(fields, "late_outcome", Outcome::parse)?,
             lost_by: fields.field("lost_by").into(),
             asserted: number(fields, "asserted")?,
+            ordered_by: fields.field("ordered_by").into(),
+            order_key: fields.field("order_key").into(),
+            runs_for: tick(fields.field("runs_for"), "runs_for")?,
+            despite_pause: number::<u8>(fields, "despite_pause")? != 0,
+            token: number(fields, "token")?,
         })
     }
 }

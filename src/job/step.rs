@@ -6,6 +6,8 @@ use super::Former;
 use super::JobName;
 use super::JobRecord;
 use super::MissedReason;
+use super::Order;
+use super::Pause;
 use super::ReplicaId;
 use super::RunKey;
 use super::RunRecord;
@@ -177,9 +179,10 @@ pub enum Expect {
 pub enum Step {
     /// Make the job known. Verdict: `Registered`.
     Register(Registration),
-    /// Ask for a run. Verdicts: `Won Held Done Free Paused TooEarly TooOld Forgot Unregistered`.
+    /// Ask for a run. Verdicts: `Won Held Done Free Paused TooEarly TooOld Forgot
+    /// Gone Unregistered`.
     Claim(Claim),
-    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Quiet Superseded
+    /// Say that an attempt is about to start; takes the slot. Verdicts: `Begun Busy Quiet Superseded Paused
     /// StopAsked Forgot Fenced Done Gone`.
     Begin {
         /// The run.
@@ -211,6 +214,21 @@ pub enum Step {
         by: String,
         /// Why.
         reason: StopReason,
+    },
+    /// Make a run by hand, for whoever takes it. Verdicts: `Ordered` (the answer's run may be an earlier one, with the same
+    /// key), `Paused TooEarly Forgot Unregistered`.
+    Order(Order),
+    /// Pause a job, or let it go on; also where the store has become another one than it was. Verdicts: `Noted
+    /// Unregistered`.
+    Pause {
+        /// The job.
+        job: JobName,
+        /// Whether this is about the pause of all jobs, and not of this one.
+        all: bool,
+        /// What is to be written; the store adds since when. `None`: the job goes on.
+        pause: Option<Pause>,
+        /// Only if what stands there was written at that time.
+        only_if: Option<i64>,
     },
     /// Show life. Verdicts: `Renewed Lost Fenced Done Gone`.
     Renew {
@@ -287,6 +305,8 @@ impl Step {
         match self {
             Self::Register(registration) => &registration.job,
             Self::Claim(claim) => &claim.run.job,
+            Self::Order(order) => &order.run.job,
+            Self::Pause { job, .. } => job,
             Self::Reassert(reassert) => &reassert.run.job,
             Self::Begin { run, .. }
             | Self::Wait { run, .. }
@@ -302,8 +322,9 @@ impl Step {
     /// The run that the step is about.
     pub fn run(&self) -> Option<&RunKey> {
         match self {
-            Self::Register(_) => None,
+            Self::Register(_) | Self::Pause { .. } => None,
             Self::Claim(claim) => Some(&claim.run),
+            Self::Order(order) => Some(&order.run),
             Self::Reassert(reassert) => Some(&reassert.run),
             Self::Begin { run, .. }
             | Self::Wait { run, .. }
@@ -324,6 +345,8 @@ impl Step {
             Self::Begin { .. } => "begin",
             Self::Wait { .. } => "wait",
             Self::AskStop { .. } => "ask_stop",
+            Self::Order(_) => "order",
+            Self::Pause { .. } => "pause",
             Self::Renew { .. } => "renew",
             Self::Reassert(_) => "reassert",
             Self::Complete { .. } => "complete",
@@ -385,6 +408,10 @@ pub enum Verdict {
     StopAsked,
     /// The stop is asked for.
     Asked,
+    /// The run is there for whoever takes it, or was.
+    Ordered,
+    /// The pause, or its end, stands in the record.
+    Noted,
     /// The run is not ours any more.
     Fenced,
     /// The store knows no such run.

@@ -7,18 +7,56 @@ use chrono::Utc;
 use std::fmt;
 
 /// One instant that a schedule names: whole seconds since the Unix epoch, UTC. Never "now".
+///
+/// Or the place of a manual run among those, which no schedule named: the instant at which somebody ordered it, in
+/// milliseconds, with a number that tells two of one instant apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tick(i64);
+pub struct Tick(i64, Kind);
+
+/// In the order in which their texts sort: stores compare those.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Kind {
+    /// Milliseconds of the second, and the number.
+    Manual(u16, u16),
+    Scheduled,
+}
+
+/// What the text of a manual one has after its instant.
+const MANUAL: &str = "+manual-";
 
 impl Tick {
     /// The tick at so many seconds since the Unix epoch.
     pub const fn from_seconds(seconds: i64) -> Self {
-        Self(seconds)
+        Self(seconds, Kind::Scheduled)
     }
 
     /// The tick of an instant that a schedule named. A fraction of a second is cut off.
     pub fn from_datetime(instant: DateTime<Utc>) -> Self {
-        Self(instant.timestamp())
+        Self::from_seconds(instant.timestamp())
+    }
+
+    /// The place of a run that was ordered by hand at an instant, in milliseconds since the Unix epoch.
+    pub fn manual(millis: i64, number: u16) -> Self {
+        let of_second = u16::try_from(millis.rem_euclid(1000)).unwrap_or(0);
+        Self(millis.div_euclid(1000), Kind::Manual(of_second, number))
+    }
+
+    /// Whether somebody ordered it by hand: then no schedule names it, and it takes part in nothing that is about the
+    /// ticks of a schedule.
+    pub const fn is_manual(self) -> bool {
+        matches!(self.1, Kind::Manual(..))
+    }
+
+    /// The tick at the same second.
+    pub const fn second(self) -> Self {
+        Self::from_seconds(self.0)
+    }
+
+    /// The instant as text, RFC 3339 in UTC.
+    pub fn instant(self) -> String {
+        let mut text = self.to_string();
+        text.truncate(text.find(MANUAL).unwrap_or(text.len()));
+        text
     }
 
     /// Seconds since the Unix epoch.
@@ -28,24 +66,36 @@ impl Tick {
 
     /// Milliseconds since the Unix epoch.
     pub const fn millis(self) -> i64 {
-        self.0 * 1000
+        let of_second = if let Kind::Manual(millis, _) = self.1 { millis } else { 0 };
+        self.0 * 1000 + of_second as i64
     }
 
-    /// The instant. Ticks outside what chrono can show become the epoch; no schedule names such a one.
+    /// The instant, to the second. Ticks outside what chrono can show become the epoch; no schedule names such a one.
     pub fn to_datetime(self) -> DateTime<Utc> {
         DateTime::from_timestamp(self.0, 0).unwrap_or(DateTime::UNIX_EPOCH)
     }
 
     /// Reads what [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Option<Self> {
-        DateTime::parse_from_rfc3339(text).ok().map(|instant| Self(instant.timestamp()))
+        let Some((instant, number)) = text.split_once(MANUAL) else {
+            return DateTime::parse_from_rfc3339(text).ok().map(|instant| Self::from_seconds(instant.timestamp()));
+        };
+        let instant = DateTime::parse_from_rfc3339(instant).ok()?;
+        let read = Self::manual(instant.timestamp_millis(), u16::from_str_radix(number, 16).ok()?);
+        (read.to_string() == text).then_some(read)
     }
 }
 
-/// RFC 3339 in UTC with whole seconds: `2026-03-01T02:00:00Z`.
+/// RFC 3339 in UTC with whole seconds: `2026-03-01T02:00:00Z`; of a manual run `2026-03-01T02:00:07.123Z+manual-7f3a`.
 impl fmt::Display for Tick {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_datetime().to_rfc3339_opts(SecondsFormat::Secs, true))
+        let second = self.to_datetime().to_rfc3339_opts(SecondsFormat::Secs, true);
+        match self.1 {
+            Kind::Scheduled => f.write_str(&second),
+            Kind::Manual(millis, number) => {
+                write!(f, "{}.{millis:03}Z{MANUAL}{number:04x}", second.trim_end_matches('Z'))
+            }
+        }
     }
 }
 
@@ -73,7 +123,7 @@ impl RunKey {
     }
 }
 
-/// The run id as users see it: `nightly-sales@2026-03-01T02:00:00Z`.
+/// The run id as users see it: `nightly-sales@2026-03-01T02:00:00Z`, `nightly-sales@2026-03-01T02:00:07.123Z+manual-7f3a`.
 impl fmt::Display for RunKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}@{}", self.job, self.scheduled_for)
@@ -86,6 +136,12 @@ impl fmt::Display for RunKey {
 pub fn fencing_token(scheduled_for: Tick, start: u32) -> u64 {
     let seconds = u64::try_from(scheduled_for.seconds()).unwrap_or(0);
     (seconds << 20) | u64::from(start & 0x7_ffff)
+}
+
+/// The least token of a manual run that begins when the tick at these seconds was the latest to begin: greater than all
+/// tokens of that one, which never have bit 19, and lower than those of every later tick.
+pub fn manual_token(seconds: i64) -> u64 {
+    (u64::try_from(seconds).unwrap_or(0) << 20) | (1 << 19) | 1
 }
 
 #[cfg(test)]
@@ -101,12 +157,45 @@ mod tests {
     }
 
     #[test]
+    fn a_manual_token_lies_between_those_of_the_tick_before_and_the_one_after() {
+        let (seconds, most) = (1_772_330_400, u32::MAX);
+        assert!(manual_token(seconds) > fencing_token(Tick::from_seconds(seconds), most));
+        assert!(manual_token(seconds) < fencing_token(Tick::from_seconds(seconds + 1), 1));
+    }
+
+    #[test]
     fn a_run_id_is_read_back_and_no_other_text_is_one() {
-        let run = RunKey::new(JobName::new("a").unwrap(), Tick::from_seconds(1_772_330_400));
-        assert_eq!(RunKey::parse(&run.to_string()), Some(run));
-        for other in ["a", "A@2026-03-01T02:00:00Z", "a@2026-03-01T02:00:00.123Z", "a@2026-03-01T03:00:00+01:00", "@"] {
+        let name = JobName::new("a").unwrap();
+        for tick in [Tick::from_seconds(1_772_330_400), Tick::manual(1_772_330_400_007, 0x7f)] {
+            let run = RunKey::new(name.clone(), tick);
+            assert_eq!(RunKey::parse(&run.to_string()), Some(run));
+        }
+        for other in [
+            "a@2026-03-01T02:00:00Z+manual-7f3a",
+            "a@2026-03-01T02:00:00.007Z+manual-7F3A",
+            "a@2026-03-01T02:00:00.007Z+manual-3a",
+            "a@2026-03-01T02:00:00.007Z+manual-",
+            "a@2026-03-01T03:00:00.007+01:00+manual-7f3a",
+            "a",
+            "A@2026-03-01T02:00:00Z",
+            "a@2026-03-01T02:00:00.123Z",
+            "a@2026-03-01T03:00:00+01:00",
+            "@",
+        ] {
             assert_eq!(RunKey::parse(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn manual_runs_have_their_place_among_ticks_and_texts_sort_alike() {
+        let at = |millis: i64| Tick::manual(1_772_330_400_000 + millis, 0x7f3a);
+        assert_eq!(at(7).to_string(), "2026-03-01T02:00:00.007Z+manual-7f3a");
+        assert_eq!((at(1007).seconds(), at(1007).millis()), (1_772_330_401, 1_772_330_401_007));
+        let second = Tick::from_seconds(1_772_330_400);
+        let sorted = [at(-1), at(7), Tick::manual(1_772_330_400_007, 0x7f3b), second, at(1000)];
+        assert!(sorted.is_sorted() && sorted.map(|tick| tick.to_string()).is_sorted());
+        assert!(at(7).is_manual() && !second.is_manual());
+        assert_eq!(at(7).second(), second);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 25] = [
+pub const JOB_FIELDS: [&str; 27] = [
     "format",
     "revision",
     "schedule",
@@ -13,10 +13,12 @@ pub const JOB_FIELDS: [&str; 25] = [
     "floor",
     "decided_through",
     "last_begun",
+    "manual_token",
     "range",
     "slot",
     "open",
     "paused",
+    "all_paused",
     "last_success",
     "failures",
     "keep_ms",
@@ -30,7 +32,7 @@ pub const JOB_FIELDS: [&str; 25] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 35] = [
+pub const RUN_FIELDS: [&str; 40] = [
     "format",
     "scheduled_for",
     "state",
@@ -66,6 +68,11 @@ pub const RUN_FIELDS: [&str; 35] = [
     "late_outcome",
     "lost_by",
     "asserted",
+    "ordered_by",
+    "order_key",
+    "runs_for",
+    "despite_pause",
+    "token",
 ];
 
 #[cfg(test)]

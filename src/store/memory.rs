@@ -127,7 +127,7 @@ impl JobRecords {
         let finals = self.runs.values().filter(|run| !run.is_open()).map(|run| run.scheduled_for);
         Picture {
             job: self.job.clone(),
-            run: step.run().and_then(|run| self.runs.get(&run.scheduled_for).cloned()),
+            run: self.run(step).cloned(),
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
             lowest: self.lowest(step),
@@ -135,10 +135,18 @@ impl JobRecords {
         }
     }
 
+    fn run(&self, step: &Step) -> Option<&RunRecord> {
+        let ordered = match step {
+            Step::Order(order) if !order.key.is_empty() => self.runs.values().find(|run| run.order_key == order.key),
+            _ => None,
+        };
+        ordered.or_else(|| self.runs.get(&step.run()?.scheduled_for))
+    }
+
     fn lowest(&self, step: &Step) -> Option<Tick> {
         match step {
             Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
-                self.runs.range(*first..=run.scheduled_for).next().map(|(tick, _)| *tick)
+                self.runs.range(*first..=run.scheduled_for).map(|(tick, _)| *tick).find(|tick| !tick.is_manual())
             }
             _ => None,
         }

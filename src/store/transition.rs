@@ -19,6 +19,7 @@
 
 mod former;
 mod guard;
+mod manual;
 mod settling;
 mod slot;
 
@@ -48,13 +49,13 @@ pub const DROPPED_MOST: usize = 2;
 pub struct Picture {
     /// The job's record.
     pub job: Option<JobRecord>,
-    /// The run that the step is about.
+    /// The run that the step is about; of an order with a key, the run that was ordered with that key, if there is one.
     pub run: Option<RunRecord>,
     /// The job's open runs, oldest first (with the one above, where it is open).
     pub open: Vec<RunRecord>,
     /// The ticks of the oldest final records, oldest first, [`DROPPED_MOST`] at most.
     pub oldest: Vec<Tick>,
-    /// Where the step settles a range: the earliest tick in it that has a record.
+    /// Where the step settles a range: the earliest tick in it that has a record. Manual runs do not count.
     pub lowest: Option<Tick>,
     /// The store itself.
     pub store: Identity,
@@ -94,11 +95,15 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
     let mut changes = Changes::default();
     let verdict = match step {
         Step::Register(registration) => register(picture, registration, now, &mut changes),
+        Step::Pause { all, pause, only_if, .. } => {
+            manual::pause(picture, (*all, pause.as_ref(), *only_if), now, &mut changes)
+        }
         _ if !guard::is_registered(picture, step) => Verdict::Unregistered,
         Step::Claim(claim) => self::claim(picture, claim, now, &mut changes),
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, Some(request)), now, &mut changes),
         Step::Wait { owner, start, .. } => begin(picture, (owner, *start, None), now, &mut changes),
         Step::AskStop { by, reason, .. } => slot::ask_stop(picture, (by, *reason), &mut changes),
+        Step::Order(order) => manual::order(picture, order, now, &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
         Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
         Step::Complete { owner, start, ending, .. } => complete(picture, (owner, *start), (ending, now), &mut changes),
@@ -143,10 +148,12 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
             .map_or(i64::MAX, |knew| knew.decided_through)
             .min(since.div_euclid(1000)),
         last_begun: 0,
+        manual_token: 0,
         range: None,
         slot: None,
         open: Vec::new(),
         paused: None,
+        all_paused: None,
         last_success: None,
         failures: 0,
         keep_ms: 0,
@@ -169,6 +176,9 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     let Some(job) = &mut picture.job else { return Verdict::Unregistered };
     let tick = claim.run.scheduled_for;
     let Some(run) = &mut picture.run else {
+        if tick.is_manual() {
+            return Verdict::Gone; // only an order makes its record
+        }
         let early_ms = tick.millis() + claim.delay_ms - now - EARLY_TOLERANCE_MS;
         if early_ms > 0 {
             return Verdict::TooEarly { by_ms: early_ms };
@@ -186,7 +196,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
         if tick.seconds() == job.last_begun {
             return Verdict::Forgot; // it has begun, and its record was evicted
         }
-        if job.paused.is_some() {
+        if job.pause().is_some() {
             return Verdict::Paused;
         }
         if !claim.take {
@@ -210,6 +220,7 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     if guard::is_forgotten(job, tick) && !guard::is_asserted(job, run) {
         return Verdict::Forgot;
     }
+    let is_order = run.is_order();
     run.state = RunState::Claimed;
     run.owner = claim.owner.clone();
     run.number += 1;
@@ -220,6 +231,9 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     // What holds the slot goes on holding it, whatever the table of its new owner says.
     run.exclusive = claim.exclusive || job.slot == Some(tick);
     run.when_busy = claim.when_busy;
+    if is_order {
+        run.rerun = claim.rerun;
+    }
     run.spec_hash.clone_from(&claim.spec_hash);
     run.trigger.clone_from(&claim.trigger);
     run.claimed_at = now;
@@ -296,7 +310,12 @@ fn begin(
     run.request = request.into();
     run.begun_at = now;
     run.renewed_at = now;
-    job.last_begun = job.last_begun.max(run.scheduled_for.seconds());
+    if run.scheduled_for.is_manual() {
+        job.manual_token = manual::next_token(job);
+        run.token = job.manual_token;
+    } else {
+        job.last_begun = job.last_begun.max(run.scheduled_for.seconds());
+    }
     changes.job = true;
     Verdict::Begun
 }
@@ -353,7 +372,7 @@ fn complete(
             // A run that would have been started again: its owner's account makes that needless.
             run.outcome = Some(Outcome::Lost);
             run.late_outcome = Some(ending.outcome);
-            count(job, run.scheduled_for, Outcome::Lost);
+            count(job, run, Outcome::Lost);
             decided(run, &ending.output_tail)
         };
         run.late_outcome = Some(ending.outcome);
@@ -362,7 +381,7 @@ fn complete(
         return Verdict::RecordedLate;
     }
     run.outcome = Some(ending.outcome);
-    count(job, run.scheduled_for, ending.outcome);
+    count(job, run, ending.outcome);
     changes.history = Some(decided(run, &ending.output_tail));
     close(job, run);
     Verdict::Recorded
@@ -404,9 +423,9 @@ fn close(job: &mut JobRecord, run: &mut RunRecord) {
     }
 }
 
-fn count(job: &mut JobRecord, tick: Tick, outcome: Outcome) {
+fn count(job: &mut JobRecord, run: &RunRecord, outcome: Outcome) {
     if outcome == Outcome::Succeeded {
-        job.last_success = job.last_success.max(Some(tick));
+        job.last_success = job.last_success.max(Some(run.told_for()));
         job.failures = 0;
     } else if outcome.is_failure() {
         job.failures += 1;
@@ -434,11 +453,14 @@ fn list_open(picture: &mut Picture) {
 fn drop_old(picture: &mut Picture, now: i64, changes: &mut Changes) {
     let (Some(job), Some(run)) = (&mut picture.job, &picture.run) else { return };
     for &tick in picture.oldest.iter().take(DROPPED_MOST) {
-        let old = tick.millis() + job.keep_ms <= now && tick.seconds() <= job.decided_through;
-        if old && tick != run.scheduled_for {
-            job.floor = job.floor.max(tick.seconds());
+        // Nobody can claim a manual run whose record is gone.
+        let decided = tick.is_manual() || tick.seconds() <= job.decided_through;
+        if decided && tick.millis() + job.keep_ms <= now && tick != run.scheduled_for {
+            if !tick.is_manual() {
+                job.floor = job.floor.max(tick.seconds());
+                changes.job = true;
+            }
             changes.dropped.push(tick);
-            changes.job = true;
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::job::JobName;
 use crate::job::LostRunPolicy;
 use crate::job::MissedReason;
 use crate::job::Outcome;
+use crate::job::Pause;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::SkipReason;
@@ -28,7 +29,7 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: [&str; 2] = [include_str!("events.rs"), include_str!("events/fleet.rs")];
+const CODE: [&str; 3] = [include_str!("events.rs"), include_str!("events/fleet.rs"), include_str!("events/orders.rs")];
 const RUN_FIELDS: [&str; 6] = ["job", "run_id", "scheduled_for", "trigger", "attempt", "token"];
 const ENVELOPE: [&str; 7] = ["timestamp", "level", "event", "message", "service", "version", "replica"];
 
@@ -89,6 +90,11 @@ fn raise_events_of_the_daemon() {
     run_deferred(&run(), "too many open files");
     job_unreadable(&run().run.job, 2);
     job_retired(&run().run.job);
+    let pause = Pause::new("ada@web", "the database moves");
+    job_paused(&run().run.job, &pause);
+    job_resumed(&run().run.job);
+    all_paused(&pause);
+    all_resumed();
     let (store, class, server_version) = ("redis://:hunter2@cache", Some("B"), Some("7.0.15"));
     store_connected(StoreConnected { store, latency: second, class, server_version, reach: Some("network") });
     store_lost("maybe_applied", "no answer");
@@ -116,6 +122,8 @@ fn raise_events_of_runs() {
     let second = Duration::from_secs(1);
     let run = &run();
     let replica = &ReplicaId::new("web-1", "7f3a");
+    run_requested(run, "ada@web");
+    run_cancelled(run, "ada@web");
     run_claimed(run, second);
     for &reason in SkipReason::ALL {
         let (holder, holder_run, age) = (Some(replica), Some(&run.run), Some(second));

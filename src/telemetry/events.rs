@@ -60,7 +60,7 @@ macro_rules! run_event {
             $level, $name, $message,
             job = $run.run.job.as_str(),
             run_id = %$run.run,
-            scheduled_for = %$run.run.scheduled_for,
+            scheduled_for = $run.run.scheduled_for.instant(),
             trigger = $run.trigger.as_str(),
             attempt = $run.attempt,
             token = $run.token
@@ -70,6 +70,7 @@ macro_rules! run_event {
 }
 
 mod fleet;
+mod orders;
 
 pub use fleet::TableDisagrees;
 pub use fleet::clock_in_order;
@@ -77,6 +78,7 @@ pub use fleet::clock_skewed;
 pub use fleet::schedule_unreadable;
 pub use fleet::table_agrees;
 pub use fleet::table_disagrees;
+pub use orders::*;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

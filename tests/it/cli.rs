@@ -20,7 +20,7 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
 fn help_shows_what_there_is_and_hides_the_guardian() {
     let (code, help, errors) = ended(&["--help"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    for command in ["run", "validate", "next", "explain", "demo"] {
+    for command in ["run", "validate", "next", "explain", "trigger", "cancel", "pause", "resume", "demo"] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
     assert!(!help.contains("guardian"));
@@ -60,6 +60,15 @@ fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
         (&["next", "--job", "report"], "--schedule"),
         (&["next", "--schedule", "@daily", "--transitions", "-n", "3"], "--transitions"),
         (&["explain"], "EXPR"),
+        (&["trigger"], "JOB"),
+        (&["trigger", "Nightly"], "nightly-sales"),
+        (&["trigger", "a", "--at", "yesterday"], "2026-03-01T02:00:00Z"),
+        (&["trigger", "a", "--key", ""], "1 to 200"),
+        (&["trigger", "a", "--wait=soon"], "30s"),
+        (&["cancel", "nightly-sales"], "nightly-sales@2026-03-01T02:00:00Z"),
+        (&["pause"], "--all"),
+        (&["pause", "a", "--all"], "cannot be used with"),
+        (&["resume"], "--all"),
     ] {
         let (code, output, errors) = ended(args);
         assert_eq!((code, output.as_str()), (Some(2), ""), "{args:?}");
@@ -193,4 +202,55 @@ fn a_daemon_is_named_after_its_pod_and_no_two_starts_have_one_name() {
     let (one, two) = (first.replica(), second.replica());
     assert!(one.starts_with("web-7d9f-") && two.starts_with("web-7d9f-") && one != two, "{one} {two}");
     assert_eq!(first.wait_for_event("daemon_started")["namespace"], "shop");
+}
+
+#[test]
+fn a_command_without_its_store_or_its_job_says_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let ask = |args: &[&str], store: &str| {
+        let launch = args.iter().fold(Launch::new(&[]), |launch, arg| launch.arg(arg));
+        told(&launch.folder(folder.path()).env("ONECRON_STORE", store).output())
+    };
+    for args in [&["trigger", "a"][..], &["cancel", "a@2026-03-01T02:00:00Z"], &["pause", "a"], &["resume", "--all"]] {
+        for (store, code, found) in [
+            ("sqlite:none.db", 69, "--store sqlite:/path/of/onecron.db"),
+            ("redis://:hunter2@127.0.0.1:1", 69, "redis://127.0.0.1:1"),
+            ("memory:", 78, "a store that is shared"),
+            ("rabbit://cache", 78, "redis://"),
+        ] {
+            let (found_code, output, errors) = ask(args, store);
+            assert_eq!((found_code, output.as_str()), (Some(code), ""), "{args:?} {store}: {errors}");
+            assert!(errors.starts_with("error: ") && errors.contains(found), "{args:?} {store}: {errors}");
+            assert!(!errors.contains("hunter2"), "{errors}");
+        }
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no command makes a store");
+}
+
+#[test]
+fn a_command_about_an_unknown_job_or_run_names_those_that_are_known() {
+    let table = Table::new("  - {name: nightly-sales, schedule: '0 0 1 1 *', command: 'true'}\n");
+    let daemon = table.launch("sqlite:fleet.db").start();
+    daemon.wait_for_job("job_registered", "nightly-sales");
+    let ask = |args: &[&str]| {
+        let launch = args.iter().fold(Launch::new(&[]), |launch, arg| launch.arg(arg));
+        told(&launch.folder(table.folder.path()).env("ONECRON_STORE", "sqlite:fleet.db").output())
+    };
+    for args in [&["trigger", "nightly-sale"][..], &["pause", "nightly-sale"], &["resume", "nightly-sale"]] {
+        let (code, output, errors) = ask(args);
+        assert_eq!((code, output.as_str()), (Some(1), ""), "{args:?}: {errors}");
+        assert!(errors.contains("did you mean `nightly-sales`?"), "{args:?}: {errors}");
+    }
+    let (code, _, errors) = ask(&["cancel", "nightly-sales@2026-03-01T02:00:00Z"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("no run of the job is open"), "{errors}");
+    let (code, _, errors) = ask(&["trigger", "nightly-sales", "--namespace", "other"]);
+    assert_eq!(code, Some(1));
+    assert!(errors.contains("--namespace"), "{errors}");
+    let (code, output, _) = ask(&["pause", "nightly-sales", "-o", "json", "--by", "ada"]);
+    let shown: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((code, &shown[0]["paused"], &shown[0]["by"]), (Some(0), &true.into(), &"ada".into()));
+    let (code, output, _) = ask(&["pause", "nightly-sales", "--by", "bob"]);
+    assert_eq!(code, Some(0));
+    assert!(output.starts_with("was paused already: nightly-sales, by ada since "), "{output}");
 }

@@ -3,6 +3,7 @@
 mod absence;
 mod amnesia;
 mod crash;
+mod orders;
 mod outage;
 mod race;
 mod skew;

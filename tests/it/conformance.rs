@@ -5,6 +5,7 @@ mod claims;
 mod guard;
 mod life;
 mod members;
+mod orders;
 mod races;
 mod records;
 mod schedules;
@@ -222,6 +223,17 @@ conformance! {
         runs_that_may_overlap_do_not_wait_for_the_silence
         a_slot_that_was_asserted_is_not_taken_by_another_word
         a_store_tells_what_it_is;
+    orders:
+        an_ordered_run_is_there_for_one_of_all
+        only_an_order_makes_a_manual_run
+        two_orders_with_one_key_are_one_run
+        a_key_is_known_for_as_long_as_its_run
+        a_manual_run_takes_the_slot_and_no_tick
+        a_range_is_settled_across_manual_runs
+        a_run_that_was_ordered_and_cancelled_does_not_begin
+        nothing_of_a_paused_job_is_claimed_begun_or_ordered
+        a_pause_that_is_written_again_stays_as_it_is
+        the_mark_that_pauses_all_is_read_by_all;
     races:
         only_one_of_many_concurrent_claims_wins
         a_thousand_ticks_have_one_winner_each

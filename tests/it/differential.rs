@@ -19,7 +19,9 @@ use onecron::job::JobName;
 use onecron::job::JobRecord;
 use onecron::job::Knew;
 use onecron::job::MissedReason;
+use onecron::job::Order;
 use onecron::job::Outcome;
+use onecron::job::Pause;
 use onecron::job::Reassert;
 use onecron::job::Registration;
 use onecron::job::ReplicaId;
@@ -72,6 +74,16 @@ enum What {
     AskStop {
         reason: StopReason,
     },
+    Order {
+        key: u8,
+        runs_for: bool,
+        despite_pause: bool,
+    },
+    Pause {
+        all: bool,
+        by: Option<u8>,
+        only_if: bool,
+    },
     Renew,
     Reassert {
         begun: bool,
@@ -102,10 +114,18 @@ enum What {
     Read,
 }
 
+/// How many there are.
+const TICKS: usize = 11;
+
 /// Six of the last two hours, one before the job's memory, one tomorrow.
 fn tick(now: i64, n: usize) -> Tick {
     let offsets = [-7200, -6600, -6000, -5400, -4800, -4200, -20_000, 86_400];
-    Tick::from_seconds(now / 60 * 60 + offsets[n % offsets.len()])
+    let start = now / 60 * 60;
+    match n.checked_sub(offsets.len()) {
+        None => Tick::from_seconds(start + offsets[n]),
+        // Manual runs: in the second of a tick, between two, and before the job's memory.
+        Some(n) => Tick::manual((start + [-6600, -6300, -20_000][n % 3]) * 1000 + 123, 0x7f3a),
+    }
 }
 
 fn decisions() -> impl Strategy<Value = Decision> {
@@ -130,20 +150,24 @@ fn moves() -> impl Strategy<Value = Move> {
             .prop_map(|(take, takeover, exclusive, rerun, far, when_busy)| What::Claim { take, takeover, exclusive, rerun, far, when_busy }),
         6 => Just(What::Wait),
         1 => prop::sample::select(StopReason::ALL).prop_map(|reason| What::AskStop { reason }),
+        3 => (0..6_u8, any::<bool>(), any::<bool>())
+            .prop_map(|(key, runs_for, despite_pause)| What::Order { key, runs_for, despite_pause }),
+        1 => (any::<bool>(), prop::option::weighted(0.4, 0..3_u8), prop::bool::weighted(0.2))
+            .prop_map(|(all, by, only_if)| What::Pause { all, by, only_if }),
         8 => (0..3_u8).prop_map(|request| What::Begin { request }),
         2 => Just(What::Renew),
         4 => (outcomes, 0..3_u8).prop_map(|(outcome, tail)| What::Complete { outcome, tail }),
         2 => Just(What::Abandon),
         2 => (prop::bool::weighted(0.1), decisions())
             .prop_map(|(early, decision)| What::SettleAbsent { early, decision }),
-        3 => (0..8_usize, prop::bool::weighted(0.1), decisions())
+        3 => (0..TICKS, prop::bool::weighted(0.1), decisions())
             .prop_map(|(first, early, decision)| What::SettleRange { first, early, decision }),
         2 => decisions().prop_map(|decision| What::SettleOwn { decision }),
         6 => prop::option::weighted(0.3, decisions()).prop_map(|decision| What::SettleUnchanged { decision }),
         1 => Just(What::Read),
     ];
     // Few ticks and owners, and those often the same, so that runs get somewhere.
-    let tick = prop_oneof![7 => 0..3_usize, 3 => 0..8_usize];
+    let tick = prop_oneof![7 => 0..3_usize, 3 => 0..TICKS, 3 => 8..10_usize];
     (0..10_u8, tick, 0..3_u8, what, 0..24_u8).prop_map(|(job, tick, owner, what, spoilt)| Move {
         job: job / 8,
         tick,
@@ -220,6 +244,16 @@ fn word_of(made: &Move, (run, owner, start): (RunKey, ReplicaId, u32), (begun, e
     }
 }
 
+fn order_of(
+    made: &Move,
+    (run, owner): (RunKey, ReplicaId),
+    (key, runs_for, despite_pause): (u8, Option<Tick>, bool),
+) -> Order {
+    let key = if key < 3 { format!("key {key}") } else { String::new() };
+    Order { run, owner, by: format!("ada \"{}\"", made.owner), key, runs_for, despite_pause }
+}
+
+/// The step that a move makes of what is there.
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
     let run = RunKey::new(job.clone(), tick(now, made.tick));
@@ -261,6 +295,18 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         }
         What::Wait => Step::Wait { run, owner, start },
         What::AskStop { reason } => Step::AskStop { run, by: owner.to_string(), reason: *reason },
+        What::Order { key, runs_for, despite_pause } => {
+            // Most are about a run by hand.
+            let by_hand = || RunKey::new(job, tick(now, 8 + usize::from(made.spoilt % 3)));
+            let run = if made.spoilt > 2 { by_hand() } else { run };
+            let runs_for = runs_for.then(|| tick(now, usize::from(*key)));
+            Step::Order(order_of(made, (run, owner.clone()), (*key, runs_for, *despite_pause)))
+        }
+        What::Pause { all, by, only_if } => {
+            let reason = |by: u8| if by == 0 { "" } else { "it is \"odd\" %s" };
+            let pause = by.map(|by| Pause::new(&format!("ada-{by}"), reason(by)));
+            Step::Pause { job, all: *all, pause, only_if: only_if.then_some(7) }
+        }
         What::Renew => Step::Renew { run, owner, start },
         What::Reassert { begun, exclusive } => {
             let owner = owner.clone();
@@ -310,14 +356,18 @@ fn timeless(mut answer: Answer, ticks: &[Tick]) -> Answer {
     }
     let forgot_at = answer.job.as_ref().map_or(0, |job| job.forgot_at);
     answer.job = answer.job.map(|job| timeless_job(job, ticks));
-    answer.run = answer.run.map(|run| timeless_run(run, forgot_at));
-    answer.open = answer.open.into_iter().map(|run| timeless_run(run, forgot_at)).collect();
+    answer.run = answer.run.map(|run| timeless_run(run, (forgot_at, ticks)));
+    answer.open = answer.open.into_iter().map(|run| timeless_run(run, (forgot_at, ticks))).collect();
     answer
 }
 
 fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
     (job.registered_at, job.since, job.forgot_at) = (0, 0, i64::from(job.forgot_at != 0));
     job.identity.clear();
+    job.manual_token = timeless_token(job.manual_token, ticks);
+    for pause in [&mut job.paused, &mut job.all_paused].into_iter().flatten() {
+        pause.at = 0;
+    }
     for former in &mut job.former {
         if !ticks.iter().any(|tick| tick.seconds() == former.until) {
             former.until = 0; // so, too
@@ -329,7 +379,14 @@ fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
     job
 }
 
-fn timeless_run(mut run: RunRecord, forgot_at: i64) -> RunRecord {
+/// A token that follows from the moment of a registration, and not from a tick.
+fn timeless_token(token: u64, ticks: &[Tick]) -> u64 {
+    let of_tick = ticks.iter().any(|tick| tick.seconds().unsigned_abs() == token >> 20);
+    if of_tick { token } else { u64::from(token != 0) }
+}
+
+fn timeless_run(mut run: RunRecord, (forgot_at, ticks): (i64, &[Tick])) -> RunRecord {
+    run.token = timeless_token(run.token, ticks);
     run.asserted = if run.asserted == forgot_at { 1 } else { i64::from(run.asserted != 0) * 2 };
     let present = |at: i64| i64::from(at != 0);
     run.claimed_at = present(run.claimed_at);
@@ -371,7 +428,7 @@ async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), Tes
     let now = clock.now().wall.timestamp();
     let mut model = Records::default();
     let (mut steps, mut wanted) = (Vec::new(), Vec::new());
-    let ticks: Vec<Tick> = (0..8).map(|n| tick(now, n)).collect();
+    let ticks: Vec<Tick> = (0..TICKS).map(|n| tick(now, n)).collect();
     let first = Move {
         job: 0,
         tick: 0,

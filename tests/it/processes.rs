@@ -62,6 +62,7 @@ pub fn direct(argv: &[&str]) -> CommandSpec {
 pub fn context(job: &str) -> RunContext {
     RunContext {
         run: RunKey::new(JobName::new(job).unwrap(), Tick::from_seconds(1_772_330_400)),
+        scheduled_for: Tick::from_seconds(1_772_330_400),
         start: 1,
         token: 42,
         trigger: "schedule".to_string(),

@@ -16,6 +16,7 @@ pub fn all(world: &World) -> Result<(), String> {
     overlaps(world)?;
     tokens(world)?;
     outcomes(world)?;
+    orders(world)?;
     leaving(world)?;
     lines(world)
 }
@@ -129,6 +130,34 @@ fn outcomes(world: &World) -> Result<(), String> {
         }
         if job.decided_through < until.seconds() - 40 {
             return Err(format!("{}: decided only through {}", spec.name, Tick::from_seconds(job.decided_through)));
+        }
+    }
+    Ok(())
+}
+
+/// Each run that was ordered is over, and was started where its outcome says so; and no job is paused at the end.
+fn orders(world: &World) -> Result<(), String> {
+    for run in world.ordered.iter().filter(|run| !is_forgotten(world, run)) {
+        let record = world.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for);
+        let Some(record) = record else { return Err(format!("{run} was ordered and has no record")) };
+        let Some(outcome) = record.outcome.filter(|_| record.state == RunState::Done) else {
+            return Err(format!("{run} was ordered and is open at the end: {record:?}"));
+        };
+        let starts = world.children.iter().filter(|child| child.run == *run).count();
+        let ran = matches!(outcome, Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut);
+        if (ran && starts == 0) || (matches!(outcome, Outcome::Missed | Outcome::Skipped) && starts > 0) {
+            return Err(format!("{run} is {outcome} ({}), with {starts} starts", record.reason));
+        }
+    }
+    let cancelled = |(job, record): (&JobName, &RunRecord)| {
+        record.outcome == Some(Outcome::Cancelled) && !world.cancelled.contains(&record.key(job))
+    };
+    for (job, record) in world.records.jobs() {
+        if let Some(run) = world.records.runs(job).find(|run| cancelled((job, run))) {
+            return Err(format!("{job}@{} is cancelled, and nobody asked for that", run.scheduled_for));
+        }
+        if let Some(pause) = record.pause() {
+            return Err(format!("{job} is still paused: {pause}"));
         }
     }
     Ok(())

@@ -84,6 +84,20 @@ fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on(
     assert!(failures.is_empty(), "{} seeds failed; the first: {first:#?}", failures.len());
 }
 
+#[test]
+fn what_people_order_is_run_once_and_what_they_pause_goes_on() {
+    let failures = campaign(fewer(seeds()), Faults::PEOPLE);
+    let first: Vec<_> = failures.iter().take(60).collect();
+    assert!(failures.is_empty(), "{} seeds failed; the first: {first:#?}", failures.len());
+}
+
+#[test]
+fn what_people_order_is_run_once_where_the_store_forgets() {
+    let failures = campaign(fewer(fewer(seeds())), Faults { people: true, ..Faults::AMNESIA });
+    let first: Vec<_> = failures.iter().take(60).collect();
+    assert!(failures.is_empty(), "{} seeds failed; the first: {first:#?}", failures.len());
+}
+
 /// The twin: a store that does not notice that it forgot.
 #[test]
 fn without_the_memory_guard_a_store_that_forgets_starts_ticks_twice() {

@@ -1,4 +1,8 @@
 mod amnesia;
+mod faults;
+mod orders;
+
+pub use faults::Faults;
 
 use super::check;
 use super::random::Random;
@@ -34,29 +38,6 @@ pub const END: Micros = 260 * SECOND;
 const REPLICAS: usize = 3;
 const REQUEST_TIMEOUT: Micros = SECOND;
 
-/// What may go wrong.
-#[derive(Debug, Clone, Copy)]
-pub struct Faults {
-    pub network: bool,
-    pub crashes: bool,
-    pub clocks: bool,
-    /// The store forgets: everything, the last seconds, or some records.
-    pub amnesia: bool,
-    /// Whether the store checks owner and start at begin. The twin turns it off.
-    pub fence: bool,
-    /// Whether the store notices that it may have forgotten. The twin turns it off.
-    pub guard: bool,
-    /// Whether a run whose stop was asked for keeps its slot until it is gone. The twin turns it off.
-    pub drains: bool,
-}
-
-impl Faults {
-    pub const ALL: Self =
-        Self { network: true, crashes: true, clocks: true, amnesia: false, fence: true, guard: true, drains: true };
-    pub const AMNESIA: Self = Self { amnesia: true, ..Self::ALL };
-    pub const NONE: Self = Self { network: false, crashes: false, clocks: false, ..Self::ALL };
-}
-
 #[derive(Debug)]
 enum What {
     Wake { replica: usize },
@@ -74,6 +55,7 @@ enum What {
     Remember,
     Forget { how: Amnesia },
     StoreChanged { replica: usize },
+    Deed(orders::Deed),
 }
 
 /// A request on its way.
@@ -157,6 +139,9 @@ pub struct World {
     pub met_anew: Vec<(JobName, Micros)>,
     /// When the store evicted records: it takes a moment until somebody notices.
     pub evicted: Vec<Micros>,
+    /// Runs that people ordered, and those that they cancelled.
+    pub ordered: Vec<RunKey>,
+    pub cancelled: Vec<RunKey>,
     /// Runs that were asked to end before their process was there.
     stopped_early: BTreeSet<(usize, u32, RunKey)>,
 }
@@ -203,10 +188,15 @@ impl World {
             remembered: Records::default(),
             met_anew: Vec::new(),
             evicted: Vec::new(),
+            ordered: Vec::new(),
+            cancelled: Vec::new(),
             stopped_early: BTreeSet::new(),
         };
         if faults.amnesia {
             world.plan_amnesia();
+        }
+        if faults.people {
+            world.plan_deeds();
         }
         for replica in 0..REPLICAS {
             let at = world.random.between(0, 3 * SECOND);
@@ -360,6 +350,7 @@ impl World {
             What::Restart { replica } => self.restart(replica),
             What::Remember => self.remembered = self.records.clone(),
             What::Forget { how } => self.forget(how),
+            What::Deed(deed) => self.do_deed(deed),
             What::StoreChanged { replica } => self.tell(replica, Event::StoreChanged),
             What::Pause { replica, until } => {
                 self.replicas[replica].paused_until = until;

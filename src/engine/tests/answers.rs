@@ -18,10 +18,12 @@ pub fn job_record(decided_through: i64) -> JobRecord {
         floor: 0,
         decided_through,
         last_begun: 0,
+        manual_token: 0,
         range: None,
         slot: None,
         open: Vec::new(),
         paused: None,
+        all_paused: None,
         last_success: Some(Tick::from_seconds(DECIDED)),
         failures: 0,
         keep_ms: 3_600_000,
@@ -86,6 +88,8 @@ pub fn yes(step: &Step) -> Answer {
             with(Verdict::Won, RunRecord { exclusive, rerun, when_busy, ..won })
         }
         Step::Claim(_) => answer(Verdict::Free),
+        Step::Order(_) => answer(Verdict::Ordered),
+        Step::Pause { .. } => answer(Verdict::Noted),
         Step::Begin { run, start, .. } => with(Verdict::Begun, mine(run, (RunState::Begun, start + 1, 2))),
         Step::Wait { .. } => answer(Verdict::Free),
         Step::AskStop { .. } => answer(Verdict::Asked),

@@ -40,6 +40,7 @@ fn a_won_tick_begins_and_starts_only_then() {
     let order = StartOrder {
         run: run(),
         start: 1,
+        scheduled_for: run().scheduled_for,
         token: fencing_token(run().scheduled_for, 1),
         trigger: Trigger::Schedule,
         spec: Arc::new(job("a")),

@@ -17,6 +17,7 @@ mod fleet;
 mod guard;
 mod jitter;
 mod leases;
+mod orders;
 mod outages;
 mod places;
 mod reload;
@@ -322,7 +323,7 @@ fn exit(code: i32) -> Exit {
 }
 
 fn facts(run: &RunKey) -> RunFacts {
-    RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 }
+    RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None }
 }
 
 fn skipped(run: &RunKey, reason: SkipReason) -> Notice {

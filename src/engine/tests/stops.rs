@@ -33,7 +33,9 @@ fn the_owner_stops_the_run_when_its_renewal_tells_it() {
     ] {
         let (mut bench, effects) = told(job("a"), reason);
         assert_eq!(done(&effects), [Effect::Terminate { run: run() }]);
-        assert_eq!(notices(&effects), [Notice::RunStopping { facts: facts(&run()), cause }]);
+        let cancelled = Notice::RunCancelled { facts: facts(&run()), by: "web-2".into() };
+        let said = if reason == StopReason::Cancel { vec![cancelled] } else { Vec::new() };
+        assert_eq!(notices(&effects), [said, vec![Notice::RunStopping { facts: facts(&run()), cause }]].concat());
         // Told again with each renewal, it goes on as it was: KILL comes after the whole grace, 30 s.
         let record = stop_asked(reason, mine(&run(), (RunState::Begun, 1, 3)));
         let effects = bench.until_with(34_999, &mut |_| Some(with(Verdict::Renewed, record.clone())));
@@ -137,7 +139,8 @@ fn a_claim_whose_stop_was_asked_for_is_settled_so() {
     let mut bench = Bench::beginning(job("a"));
     let record = stop_asked(StopReason::Cancel, mine(&run(), (RunState::Claimed, 0, 2)));
     let effects = bench.reply(vec![with(Verdict::StopAsked, record)]);
-    assert_eq!(notices(&effects), [skipped(&run(), SkipReason::StopAsked)]);
+    let cancelled = Notice::RunCancelled { facts: facts(&run()), by: "web-2".into() };
+    assert_eq!(notices(&effects), [cancelled, skipped(&run(), SkipReason::StopAsked)]);
     let decision = Decision::Stopped(StopReason::Cancel);
     assert!(
         matches!(&asked(&effects)[..], [Step::Settle { decision: found, .. }] if *found == decision),

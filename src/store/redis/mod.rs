@@ -9,6 +9,7 @@
 //! onecron:<ns>:replicas                            hash: each member's presence, JSON
 //! onecron:<ns>:{<job>}:job                         hash: the job's record
 //! onecron:<ns>:{<job>}:run:2026-03-01T02:00:00Z    hash: a run's record
+//! onecron:<ns>:{<job>}:orders                      hash: keys of orders, and the runs that they made
 //! onecron:<ns>:{<job>}:final                       sorted set: ticks of closed runs, by second
 //! onecron:<ns>:{<job>}:history                     list of JSON: how ticks ended, newest first
 //! onecron:<ns>:{<job>}:output:succeeded|failed     list of JSON: output of the newest of each

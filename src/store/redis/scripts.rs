@@ -20,6 +20,8 @@ pub(super) struct Scripts {
     claim: Script,
     begin: Script,
     ask_stop: Script,
+    order: Script,
+    pause: Script,
     renew: Script,
     reassert: Script,
     complete: Script,
@@ -41,6 +43,8 @@ impl Scripts {
             claim: script(include_str!("lua/claim.lua")),
             begin: script(include_str!("lua/begin.lua")),
             ask_stop: script(include_str!("lua/ask_stop.lua")),
+            order: script(include_str!("lua/order.lua")),
+            pause: script(include_str!("lua/pause.lua")),
             renew: script(include_str!("lua/renew.lua")),
             // Where there is nothing to make again, it is a renewal.
             reassert: script(concat!(include_str!("lua/reassert.lua"), include_str!("lua/renew.lua"))),
@@ -65,6 +69,8 @@ impl Scripts {
             Step::Claim(_) => &self.claim,
             Step::Begin { .. } | Step::Wait { .. } => &self.begin,
             Step::AskStop { .. } => &self.ask_stop,
+            Step::Order(_) => &self.order,
+            Step::Pause { .. } => &self.pause,
             Step::Renew { .. } => &self.renew,
             Step::Reassert(_) => &self.reassert,
             Step::Complete { .. } => &self.complete,
@@ -74,12 +80,14 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 12] {
+    pub fn all(&self) -> [&Script; 14] {
         [
             &self.register,
             &self.claim,
             &self.begin,
             &self.ask_stop,
+            &self.order,
+            &self.pause,
             &self.renew,
             &self.reassert,
             &self.complete,

@@ -44,6 +44,17 @@ fn own_arguments(step: &Step) -> Vec<String> {
         }
         Step::Wait { owner, start, .. } => args.extend([owner.to_string(), start.to_string(), String::new()]),
         Step::AskStop { by, reason, .. } => args.extend([by.clone(), reason.to_string()]),
+        Step::Order(order) => args.extend([
+            order.owner.to_string(),
+            order.by.clone(),
+            order.key.clone(),
+            order.runs_for.map_or_else(String::new, |tick| tick.to_string()),
+            if order.despite_pause { "1".into() } else { String::new() },
+        ]),
+        Step::Pause { all, pause, only_if, .. } => {
+            let (by, reason) = pause.as_ref().map(|pause| (pause.by.clone(), pause.reason.clone())).unwrap_or_default();
+            args.extend([flag(*all), by, reason, only_if.map_or_else(String::new, |at| at.to_string())]);
+        }
         Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
             args.extend([owner.to_string(), start.to_string()]);
         }
@@ -263,6 +274,8 @@ fn verdict(word: &str, detail: &str, other: &str) -> Result<Verdict, BadReply> {
         "superseded" => Verdict::Superseded,
         "stop_asked" => Verdict::StopAsked,
         "asked" => Verdict::Asked,
+        "ordered" => Verdict::Ordered,
+        "noted" => Verdict::Noted,
         "fenced" => Verdict::Fenced,
         "gone" => Verdict::Gone,
         "renewed" => Verdict::Renewed,

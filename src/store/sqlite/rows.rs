@@ -42,6 +42,9 @@ static ALL_JOBS: LazyLock<String> =
 static RUN_BY_TICK: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {} FROM run WHERE namespace = ? AND job = ? AND scheduled_for = ?", texts(&RUN_FIELDS))
 });
+static RUN_BY_ORDER: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {} FROM run WHERE namespace = ? AND job = ? AND order_key = ?", texts(&RUN_FIELDS))
+});
 static OPEN_RUNS: LazyLock<String> = LazyLock::new(|| {
     let fields = texts(&RUN_FIELDS);
     format!("SELECT {fields} FROM run WHERE namespace = ? AND job = ? AND state <> 'done' ORDER BY scheduled_for")
@@ -53,7 +56,7 @@ static SAVE_RUN: LazyLock<String> =
 const OLDEST_FINAL: &str = "SELECT scheduled_for FROM run WHERE namespace = ? AND job = ? AND state = 'done' \
                             ORDER BY scheduled_for LIMIT ?";
 const LOWEST_OF_RANGE: &str = "SELECT scheduled_for FROM run WHERE namespace = ? AND job = ? \
-                               AND scheduled_for BETWEEN ? AND ? ORDER BY scheduled_for LIMIT 1";
+                               AND scheduled_for BETWEEN ? AND ? AND instr(scheduled_for, '+') = 0 ORDER BY scheduled_for LIMIT 1";
 const ADD_HISTORY: &str = "INSERT INTO history (namespace, job, scheduled_for, outcome, reason, range_first, \
                            range_count, late_outcome, owner, start, ended_at, duration_ms, exit_code, signal, error, \
                            output_tail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -172,8 +175,16 @@ impl Table<'_> {
         let job = Some(job_of(&row, name.as_str())?);
         let mut run = None;
         if let Some(key) = step.run() {
-            let query = self.of_job(RUN_BY_TICK.as_str(), name).bind(key.scheduled_for.to_string());
-            run = query.fetch_optional(&mut *self.connection).await?.as_ref().map(run_of).transpose()?;
+            if let Step::Order(order) = step
+                && !order.key.is_empty()
+            {
+                let query = self.of_job(RUN_BY_ORDER.as_str(), name).bind(order.key.as_str());
+                run = query.fetch_optional(&mut *self.connection).await?.as_ref().map(run_of).transpose()?;
+            }
+            if run.is_none() {
+                let query = self.of_job(RUN_BY_TICK.as_str(), name).bind(key.scheduled_for.to_string());
+                run = query.fetch_optional(&mut *self.connection).await?.as_ref().map(run_of).transpose()?;
+            }
         }
         let query = self.of_job(OPEN_RUNS.as_str(), name);
         let rows = query.fetch_all(&mut *self.connection).await?;

@@ -150,7 +150,8 @@ pub(super) fn reassert(picture: &mut Picture, word: &Reassert, now: i64, changes
 fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Changes) -> bool {
     let Some(job) = &mut picture.job else { return false };
     let tick = word.run.scheduled_for;
-    if job.forgot_at == 0 || !is_forgotten(job, tick) || tick.seconds() <= job.floor {
+    let dropped = !tick.is_manual() && tick.seconds() <= job.floor;
+    if job.forgot_at == 0 || !is_forgotten(job, tick) || dropped {
         return false;
     }
     let may = match &picture.run {
@@ -169,15 +170,17 @@ fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Ch
     changes.withdrawn = picture.run.as_ref().is_some_and(is_settled_as_forgotten);
     let number = picture.run.as_ref().map_or(0, |run| run.number).max(word.number) + NUMBER_LEAP;
     if word.begun {
-        job.last_begun = job.last_begun.max(tick.seconds());
+        if !tick.is_manual() {
+            job.last_begun = job.last_begun.max(tick.seconds());
+        }
         let others = |run: &&RunRecord| Some(run.scheduled_for) == job.slot && run.scheduled_for != tick;
         let taken = picture.open.iter().find(others).is_some_and(|other| is_asserted(job, other));
         if word.exclusive && !taken {
             job.slot = Some(tick);
         }
     }
-    let asked = picture.run.as_ref().map(|run| (run.stop_asked, run.stop_asked_by.clone()));
-    let (stop_asked, stop_asked_by) = asked.unwrap_or_default();
+    // What others asked for, and not the owner.
+    let asked = picture.run.take().unwrap_or_else(|| RunRecord::claimed(tick, &word.owner));
     picture.run = Some(RunRecord {
         state: if word.begun { RunState::Begun } else { RunState::Claimed },
         start: word.start,
@@ -188,8 +191,12 @@ fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Ch
         delay_ms: word.delay_ms,
         stop_grace_ms: word.stop_grace_ms,
         when_busy: word.when_busy,
-        stop_asked,
-        stop_asked_by,
+        stop_asked: asked.stop_asked,
+        stop_asked_by: asked.stop_asked_by,
+        ordered_by: asked.ordered_by,
+        order_key: asked.order_key,
+        runs_for: asked.runs_for,
+        despite_pause: asked.despite_pause,
         exclusive: word.exclusive,
         rerun: word.rerun,
         trigger: word.trigger.clone(),

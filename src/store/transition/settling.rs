@@ -18,6 +18,7 @@ use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::Seen;
 use crate::job::Step;
+use crate::job::Tick;
 use crate::job::Verdict;
 
 /// See [`Step::Settle`].
@@ -30,10 +31,12 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            let known = tick.seconds() <= job.decided_through && !guard::may_record_loss(job, tick, *decision);
+            // No schedule owes a manual run a record.
+            let known = tick.is_manual()
+                || (tick.seconds() <= job.decided_through && !guard::may_record_loss(job, tick, *decision));
             if picture.run.is_some() || known {
                 let before = job.decided_through;
-                if picture.run.is_some() {
+                if picture.run.is_some() && !tick.is_manual() {
                     advance(job, *previous, tick);
                 }
                 changes.job = job.decided_through != before;
@@ -56,10 +59,7 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            let follows = *previous <= job.decided_through
-                && job.decided_through < first.seconds()
-                && *first <= tick
-                && !former::changed_between(job, *previous, tick.seconds());
+            let follows = follows(job, *previous, (*first, tick));
             let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
             if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;
@@ -111,6 +111,16 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
     }
     (changes.job, changes.run) = (true, true);
     Verdict::Settled
+}
+
+/// Whether the ticks of a range follow on what is decided, under one schedule.
+fn follows(job: &JobRecord, previous: i64, (first, last): (Tick, Tick)) -> bool {
+    !first.is_manual()
+        && !last.is_manual()
+        && previous <= job.decided_through
+        && job.decided_through < first.seconds()
+        && first <= last
+        && !former::changed_between(job, previous, last.seconds())
 }
 
 /// Whether that watcher recorded what it had seen as lost, if it was begun, or else as missed.
@@ -171,7 +181,7 @@ fn decide(job: &mut JobRecord, run: &mut RunRecord, (decision, now): (Decision, 
         }
     }
     if undecided && let Some(outcome) = run.outcome {
-        count(job, run.scheduled_for, outcome);
+        count(job, run, outcome);
         changes.history = Some(decided(run, ""));
     }
     if decision != Decision::Lost {

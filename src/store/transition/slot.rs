@@ -23,7 +23,12 @@ pub(super) fn refuses(job: &JobRecord, run: &mut RunRecord, (open, now): (&[RunR
     if kept {
         return None;
     }
-    if job.last_begun > run.scheduled_for.seconds() || (run.exclusive && is_overtaken(run, open)) {
+    // One that has begun before goes on, also where the pause came in between.
+    if job.pause().is_some() && run.start == 0 && !run.despite_pause {
+        return Some(Verdict::Paused);
+    }
+    let later_began = job.last_begun > run.scheduled_for.seconds();
+    if !run.scheduled_for.is_manual() && (later_began || (run.exclusive && is_overtaken(run, open))) {
         return Some(Verdict::Superseded);
     }
     if !run.exclusive {
@@ -64,6 +69,7 @@ fn first_in_line<'a>(run: &RunRecord, open: &'a [RunRecord]) -> Option<&'a RunRe
 fn is_overtaken(run: &RunRecord, open: &[RunRecord]) -> bool {
     open.iter().any(|other| {
         other.scheduled_for > run.scheduled_for
+            && !other.scheduled_for.is_manual()
             && other.when_busy == WhenBusy::Replace
             && other.is_waiting()
             && other.stop_asked.is_none()

@@ -2,10 +2,13 @@ use super::*;
 use crate::job::Decision;
 use crate::job::Expect;
 use crate::job::JobName;
+use crate::job::Order;
+use crate::job::Pause;
 use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::job::StopReason;
 use crate::job::WhenBusy;
+use crate::job::fencing_token;
 use crate::store::Records;
 
 /// The store's time in these tests.
@@ -272,7 +275,7 @@ fn too_early_comes_before_everything_else_that_could_be_said_of_an_absent_run() 
     claim.run.scheduled_for = Tick::from_seconds(NOW / 1000 + 60);
     let mut job = records.job(&run().job).expect("registered").clone();
     let tick = claim.run.scheduled_for;
-    (job.since, job.floor, job.paused) = (tick.millis(), tick.seconds(), Some("somebody".into()));
+    (job.since, job.floor, job.paused) = (tick.millis(), tick.seconds(), Some(Pause::new("somebody", "")));
     let mut picture = Picture { job: Some(job), ..Picture::default() };
     let mut verdict_at = |now| apply(&mut picture, &Step::Claim(claim.clone()), now).0.verdict;
     assert!(matches!(verdict_at(NOW), Verdict::TooEarly { .. }));
@@ -315,4 +318,127 @@ fn a_resent_settlement_is_known_by_its_author_and_its_words() {
     }
     let other = Decision::Skipped(SkipReason::Late);
     assert_eq!(records.apply(&settle_of(absent(), other), NOW).verdict, Verdict::Changed);
+}
+
+/// A manual run, ordered so many milliseconds before now.
+fn manual(before_ms: i64) -> RunKey {
+    RunKey::new(run().job, Tick::manual(NOW - before_ms, 0x7f3a))
+}
+
+fn order_of(run: RunKey) -> Order {
+    let (key, runs_for, despite_pause) = (String::new(), None, false);
+    Order { run, owner: replica("cli"), by: "ada@web".into(), key, runs_for, despite_pause }
+}
+
+fn pause_of(all: bool, pause: Option<Pause>) -> Step {
+    Step::Pause { job: run().job, all, pause, only_if: None }
+}
+
+/// Records with a manual run that was ordered, taken by `web-1` and begun; and what its begin was answered.
+fn begun_by_hand(records: &mut Records, run: &RunKey) -> Answer {
+    assert_eq!(records.apply(&Step::Order(order_of(run.clone())), NOW).verdict, Verdict::Ordered);
+    let claim = Claim { run: run.clone(), ..claim_of("web-1") };
+    assert_eq!(records.apply(&Step::Claim(claim), NOW).verdict, Verdict::Won);
+    let begin = Step::Begin { run: run.clone(), owner: replica("web-1"), start: 0, request: "1".into() };
+    records.apply(&begin, NOW)
+}
+
+#[test]
+fn a_manual_run_raises_no_mark_of_the_ticks_and_its_token_is_the_highest() {
+    let mut records = in_state(RunState::Done);
+    let before = records.job(&run().job).unwrap().clone();
+    let answer = begun_by_hand(&mut records, &manual(3));
+    let (job, begun) = (answer.job.unwrap(), answer.run.unwrap());
+    assert_eq!(answer.verdict, Verdict::Begun);
+    let marks = |job: &JobRecord| (job.decided_through, job.floor, job.last_begun);
+    assert_eq!(marks(&job), marks(&before));
+    assert_eq!((job.slot, job.open), (Some(manual(3).scheduled_for), vec![manual(3).scheduled_for]));
+    let tick = run().scheduled_for;
+    assert!(begun.token > fencing_token(tick, u32::MAX), "above all tokens of what began");
+    let later = Tick::from_seconds(tick.seconds() + 1);
+    assert!(begun.token < fencing_token(later, 1), "below those of what will: {}", begun.token);
+    assert_eq!(begun.token & (1 << 19), 1 << 19);
+}
+
+#[test]
+fn no_two_begins_by_hand_share_a_token() {
+    let mut records = in_state(RunState::Done);
+    let mut tokens = Vec::new();
+    for before_ms in [9, 6, 3] {
+        let run = manual(before_ms);
+        tokens.push(begun_by_hand(&mut records, &run).run.unwrap().token);
+        let again = Step::Begin { run: run.clone(), owner: replica("web-1"), start: 1, request: "2".into() };
+        tokens.push(records.apply(&again, NOW).run.unwrap().token);
+        let Step::Complete { owner, ending, .. } = complete_of("web-1", 2) else { unreachable!() };
+        records.apply(&Step::Complete { run, owner, start: 2, ending }, NOW);
+    }
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}
+
+/// A tick that came before a manual run began, and begins after it, is not superseded: nothing of the schedule is lost.
+#[test]
+fn a_manual_run_supersedes_no_tick_and_none_supersedes_it() {
+    let mut records = registered();
+    let claimed = |records: &mut Records, run: RunKey| {
+        records.apply(&Step::Claim(Claim { run, exclusive: false, ..claim_of("web-1") }), NOW);
+    };
+    let begun = |records: &mut Records, run: RunKey| {
+        let begin = Step::Begin { run, owner: replica("web-1"), start: 0, request: "1".into() };
+        records.apply(&begin, NOW).verdict
+    };
+    let (early, late) = (manual(120_000), manual(30_000));
+    for run in [&early, &late] {
+        records.apply(&Step::Order(order_of(run.clone())), NOW);
+        claimed(&mut records, run.clone());
+    }
+    claimed(&mut records, run());
+    for run in [late, run(), early] {
+        assert_eq!(begun(&mut records, run), Verdict::Begun);
+    }
+}
+
+#[test]
+fn only_an_order_makes_a_manual_run_and_none_is_claimed_after_its_record_went() {
+    let mut records = registered();
+    let claim = Claim { run: manual(3), ..claim_of("web-1") };
+    assert_eq!(records.apply(&Step::Claim(claim), NOW).verdict, Verdict::Gone);
+    let settle = Step::Settle {
+        run: manual(3),
+        owner: replica("web-1"),
+        previous: 0,
+        expect: Expect::Absent { after_ms: 0 },
+        decision: Decision::Missed(crate::job::MissedReason::NoReplica),
+    };
+    assert_eq!(records.apply(&settle, NOW).verdict, Verdict::Changed);
+    assert_eq!(records.apply(&Step::Order(order_of(run())), NOW).verdict, Verdict::Forgot, "no order makes a tick");
+}
+
+#[test]
+fn a_pause_keeps_what_was_claimed_from_beginning_and_not_what_has_begun() {
+    for (state, wanted) in [(RunState::Claimed, Verdict::Paused), (RunState::Begun, Verdict::Begun)] {
+        for all in [false, true] {
+            let mut records = in_state(state);
+            records.apply(&pause_of(all, Some(Pause::new("ada@web", ""))), NOW);
+            let start = record(&records).start;
+            let again = Step::Begin { run: run(), owner: replica("web-1"), start, request: "again".into() };
+            assert_eq!(records.apply(&again, NOW).verdict, wanted, "{state:?}");
+            assert_eq!(records.apply(&Step::Order(order_of(manual(3))), NOW).verdict, Verdict::Paused);
+            let despite = Order { despite_pause: true, ..order_of(manual(3)) };
+            assert_eq!(records.apply(&Step::Order(despite), NOW).verdict, Verdict::Ordered);
+        }
+    }
+}
+
+#[test]
+fn the_pause_of_one_job_and_that_of_all_end_apart() {
+    let mut records = registered();
+    for all in [false, true] {
+        records.apply(&pause_of(all, Some(Pause::new("ada@web", "why"))), NOW);
+    }
+    records.apply(&pause_of(true, None), NOW);
+    let job = records.job(&run().job).unwrap().clone();
+    assert_eq!((job.all_paused, job.paused), (None, Some(Pause { at: NOW, ..Pause::new("ada@web", "why") })));
+    let stale = Step::Pause { job: run().job, all: false, pause: None, only_if: Some(NOW - 1) };
+    records.apply(&stale, NOW);
+    assert!(records.job(&run().job).unwrap().pause().is_some(), "it is another pause");
 }

@@ -39,5 +39,13 @@ set(run, 'start', next_start)
 set(run, 'request', request)
 set(run, 'begun_at', int(now))
 set(run, 'renewed_at', int(now))
-set(job, 'last_begun', int(math.max(num(job.is.last_begun), tick_s)))
+if is_manual then
+  -- Above the tokens of all that began before, and below those of ticks that begin later.
+  local seconds = math.max(num(job.is.last_begun), math.floor(num(job.is.since) / 1000))
+  local token = math.max(math.max(seconds, 0) * 1048576 + 524289, num(job.is.manual_token) + 1)
+  set(job, 'manual_token', int(token))
+  set(run, 'token', int(token))
+else
+  set(job, 'last_begun', int(math.max(num(job.is.last_begun), tick_s)))
+end
 return answer('begun')

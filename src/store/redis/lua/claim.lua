@@ -7,6 +7,7 @@ if not is_registered then
 end
 
 local function take_it()
+  local is_order = is_manual and run.is.state == 'abandoned' and num(run.is.start) == 0
   set(run, 'state', 'claimed')
   set(run, 'owner', owner)
   set(run, 'number', int(num(run.is.number) + 1))
@@ -17,6 +18,9 @@ local function take_it()
   -- What holds the slot goes on holding it, whatever the table of its new owner says.
   set(run, 'exclusive', job.is.slot == tick and '1' or ARGV[9])
   set(run, 'when_busy', ARGV[15])
+  if is_order then
+    set(run, 'rerun', ARGV[10])
+  end
   set(run, 'trigger', ARGV[11])
   set(run, 'spec_hash', ARGV[12])
   set(run, 'claimed_at', int(now))
@@ -35,7 +39,9 @@ local function told(fields)
   return record
 end
 
-if not run then
+if not run and is_manual then
+  return answer('gone') -- only an order makes its record
+elseif not run then
   local early_ms = tick_ms + tonumber(ARGV[13]) - now - EARLY_TOLERANCE_MS
   if early_ms > 0 then
     return answer('too_early', int(early_ms))
@@ -50,7 +56,7 @@ if not run then
     return answer('too_old')
   elseif tick_s == num(job.is.last_begun) then
     return answer('forgot') -- it has begun, and its record was evicted
-  elseif job.is.paused ~= '' then
+  elseif is_paused() then
     return answer('paused')
   elseif not take then
     return answer('free')

@@ -16,7 +16,10 @@ local FORMER_MOST = 5
 
 local prefix = string.sub(KEYS[1], 1, -4) -- without `job`
 local tick, tick_s = ARGV[1], tonumber(ARGV[2])
-local tick_ms = (tick_s or 0) * 1000
+-- Of a manual run `2026-03-01T02:00:07.123Z+manual-7f3a`: no tick of the schedule.
+local of_second = string.match(tick, '%.(%d%d%d)Z%+manual%-')
+local is_manual = of_second ~= nil
+local tick_ms = (tick_s or 0) * 1000 + (tonumber(of_second) or 0)
 
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -140,9 +143,14 @@ local function choose_old()
   local found = redis.call('ZRANGE', prefix .. 'final', 0, DROPPED_MOST - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
     local seconds = tonumber(found[i + 1])
-    local old = seconds * 1000 + num(job.is.keep_ms) <= now and seconds <= num(job.is.decided_through)
-    if old and found[i] ~= tick then
-      set(job, 'floor', int(math.max(num(job.is.floor), seconds)))
+    -- Nobody can claim a manual run whose record is gone.
+    local millis = string.match(found[i], '%.(%d%d%d)Z%+manual%-')
+    local is_decided = millis or seconds <= num(job.is.decided_through)
+    local old = seconds * 1000 + (tonumber(millis) or 0) + num(job.is.keep_ms) <= now
+    if old and is_decided and found[i] ~= tick then
+      if not millis then
+        set(job, 'floor', int(math.max(num(job.is.floor), seconds)))
+      end
       oldest[#oldest + 1] = found[i]
     end
   end
@@ -150,6 +158,10 @@ end
 
 local function drop_old()
   for _, old in ipairs(oldest) do
+    local key = string.find(old, '+', 1, true) and redis.call('HGET', prefix .. 'run:' .. old, 'order_key')
+    if key and key ~= '' then
+      redis.call('HDEL', prefix .. 'orders', key)
+    end
     redis.call('DEL', prefix .. 'run:' .. old)
     redis.call('ZREM', prefix .. 'final', old)
   end
@@ -311,8 +323,9 @@ end
 
 local function count(outcome)
   if outcome == 'succeeded' then
-    if job.is.last_success < tick then
-      set(job, 'last_success', tick)
+    local told_for = string.sub(run.is.runs_for ~= '' and run.is.runs_for or tick, 1, 19) .. 'Z'
+    if job.is.last_success < told_for then
+      set(job, 'last_success', told_for)
     end
     set(job, 'failures', '0')
   elseif is_failure(outcome) then
@@ -350,6 +363,10 @@ local function is_in_the_way(other)
     and (other.is.scheduled_for == job.is.slot or (other.is.exclusive ~= '1' and may_be_going))
 end
 
+local function is_paused()
+  return job.is.paused ~= '' or job.is.all_paused ~= ''
+end
+
 local function is_waiting(other)
   return num(other.is.waiting_since) > 0 and (other.is.state == 'claimed' or other.is.state == 'abandoned')
 end
@@ -364,15 +381,19 @@ local function refuses()
   if kept then
     return nil
   end
+  -- One that has begun before goes on, also where the pause came in between.
+  if is_paused() and num(run.is.start) == 0 and run.is.despite_pause ~= '1' then
+    return 'paused'
+  end
   -- A later tick that waits to replace what is going wins. Texts of ticks sort like their instants.
   local overtaken = num(job.is.last_begun) > tick_s
   for _, other in ipairs(open) do
     if exclusive and other.is.scheduled_for > tick and other.is.when_busy == 'replace' and is_waiting(other)
-      and other.is.stop_asked == '' then
+      and other.is.stop_asked == '' and not string.find(other.is.scheduled_for, '+', 1, true) then
       overtaken = true
     end
   end
-  if overtaken then
+  if overtaken and not is_manual then
     return 'superseded'
   elseif not exclusive then
     return nil
@@ -408,6 +429,24 @@ local function refuses()
     set(run, 'waiting_since', int(now))
   end
   return 'busy', occupant, renewed
+end
+
+-- A record of a run that nobody has.
+local function untaken(owner)
+  local record = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
+  set(record, 'scheduled_for', tick)
+  set(record, 'state', 'claimed')
+  set(record, 'owner', owner)
+  set(record, 'exclusive', '0')
+  set(record, 'rerun', '0')
+  set(record, 'when_busy', 'skip')
+  for _, name in ipairs({
+    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
+    'renewed_at', 'duration_ms', 'asserted',
+  }) do
+    set(record, name, '0')
+  end
+  return record
 end
 
 local function is_at(owner, start)

@@ -6,7 +6,7 @@ local function is_settled_as_forgotten()
 end
 
 local function may_make()
-  if num(job.is.forgot_at) == 0 or tick_ms > num(job.is.since) or tick_s <= num(job.is.floor) then
+  if num(job.is.forgot_at) == 0 or tick_ms > num(job.is.since) or (not is_manual and tick_s <= num(job.is.floor)) then
     return false
   elseif not run or is_settled_as_forgotten() then
     return true
@@ -24,7 +24,9 @@ if is_registered and may_make() then
   local number = math.max(tonumber(ARGV[13]), run and num(run.is.number) or 0) + NUMBER_LEAP
   local begun, exclusive = ARGV[5] == '1', ARGV[9] == '1'
   if begun then
-    set(job, 'last_begun', int(math.max(num(job.is.last_begun), tick_s)))
+    if not is_manual then
+      set(job, 'last_begun', int(math.max(num(job.is.last_begun), tick_s)))
+    end
     local taken = false
     for _, other in ipairs(open) do
       local holds = other.is.scheduled_for == job.is.slot and other.is.scheduled_for ~= tick
@@ -36,8 +38,13 @@ if is_registered and may_make() then
   end
   local was = run
   run = was or new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
+  -- What others asked for stays.
+  local kept = {
+    format = true, stop_asked = true, stop_asked_by = true, ordered_by = true, order_key = true, runs_for = true,
+    despite_pause = true,
+  }
   for _, name in ipairs(RUN_FIELDS) do
-    if name ~= 'format' and name ~= 'stop_asked' and name ~= 'stop_asked_by' then
+    if not kept[name] then
       set(run, name, '')
     end
   end

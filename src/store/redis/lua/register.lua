@@ -44,6 +44,7 @@ if fresh then
   local through = math.floor(since / 1000)
   set(job, 'decided_through', int(knew and math.min(through, tonumber(ARGV[14])) or through))
   set(job, 'last_begun', '0')
+  set(job, 'manual_token', '0')
   for _, name in ipairs({ 'failures', 'forgot_at', 'quiet_ms', 'evicted' }) do
     set(job, name, '0')
   end

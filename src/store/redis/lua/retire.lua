@@ -6,7 +6,7 @@ end
 for _, old in ipairs(redis.call('ZRANGE', prefix .. 'final', 0, -1)) do
   redis.call('UNLINK', prefix .. 'run:' .. old)
 end
-for _, name in ipairs({ 'final', 'history', 'output:succeeded', 'output:failed', 'job' }) do
+for _, name in ipairs({ 'final', 'orders', 'history', 'output:succeeded', 'output:failed', 'job' }) do
   redis.call('UNLINK', prefix .. name)
 end
 return 1

@@ -39,29 +39,11 @@ end
 local may_record_loss = is_loss and num(job.is.forgot_at) > 0 and tick_ms <= num(job.is.since)
   and tick_s > num(job.is.floor)
 
--- A record of a tick that nobody has.
-local function untaken()
-  local record = new_record(prefix .. 'run:' .. tick, RUN_FIELDS)
-  set(record, 'scheduled_for', tick)
-  set(record, 'state', 'claimed')
-  set(record, 'owner', owner)
-  set(record, 'exclusive', '0')
-  set(record, 'rerun', '0')
-  set(record, 'when_busy', 'skip')
-  for _, name in ipairs({
-    'start', 'number', 'lease_ms', 'grace_ms', 'stop_grace_ms', 'takeover_ms', 'waiting_since', 'claimed_at', 'begun_at',
-    'renewed_at', 'duration_ms', 'asserted',
-  }) do
-    set(record, name, '0')
-  end
-  return record
-end
-
 if expect == 'absent' then
   if is_settled(owner) and run.is.number == '0' then
     return answer('settled')
-  elseif run or (tick_s <= num(job.is.decided_through) and not may_record_loss) then
-    if run then
+  elseif run or is_manual or (tick_s <= num(job.is.decided_through) and not may_record_loss) then
+    if run and not is_manual then
       local before = job.is.decided_through
       advance(previous)
       job.touched = job.is.decided_through ~= before
@@ -74,21 +56,27 @@ if expect == 'absent' then
   elseif (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(tick_ms) then
     return answer('changed')
   end
-  run = untaken()
+  run = untaken(owner)
   advance(previous)
 elseif expect == 'range' then
   local at, first, first_s = tick_ms + tonumber(ARGV[8]), ARGV[9], tonumber(ARGV[10])
   local through = num(job.is.decided_through)
   if is_settled(owner) and run.is.number == '0' then
     return answer('settled')
-  elseif previous > through or through >= first_s or first_s > tick_s or changed_between(previous, tick_s)
+  elseif is_manual or string.find(first, '+', 1, true) or previous > through or through >= first_s or first_s > tick_s
+    or changed_between(previous, tick_s)
     or (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(first_s * 1000) then
     return answer('changed')
   end
-  local lowest = redis.call('ZRANGEBYSCORE', prefix .. 'final', first_s, tick_s, 'LIMIT', 0, 1)[1]
+  -- Manual runs do not count.
+  local lowest, passed = nil, 0
+  repeat
+    lowest = redis.call('ZRANGEBYSCORE', prefix .. 'final', first_s, tick_s, 'LIMIT', passed, 1)[1]
+    passed = passed + 1
+  until not lowest or not string.find(lowest, '+', 1, true)
   for _, other in ipairs(open) do
     local tick_of = other.is.scheduled_for
-    if first <= tick_of and tick_of <= tick and (not lowest or tick_of < lowest) then
+    if first <= tick_of and tick_of <= tick and not string.find(tick_of, '+', 1, true) and (not lowest or tick_of < lowest) then
       lowest = tick_of
     end
   end
@@ -97,7 +85,7 @@ elseif expect == 'range' then
   elseif now < at then
     return answer('too_early', int(at - now))
   end
-  run = untaken()
+  run = untaken(owner)
   set(run, 'range_first', first)
   set(run, 'range_count', ARGV[11])
   advance(previous)
