@@ -43,7 +43,6 @@ use crate::schedule::Zone;
 use answers::yes;
 use chrono::DateTime;
 use chrono::TimeDelta;
-use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -42,7 +42,7 @@ pub fn job(schedule: &str) -> JobSpec {
         name: name("a"),
         description: String::new(),
         schedule: Schedule::parse(&format!("@every {schedule}"), &Zone::utc(), "a").unwrap(),
-        command: CommandSpec { program: Program::Direct(vec!["true".into()]), working_dir: None, env: BTreeMap::new() },
+        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
         concurrency_policy: ConcurrencyPolicy::Forbid,
         catch_up: CatchUp::Latest,
         suspend: false,
@@ -52,7 +52,7 @@ pub fn job(schedule: &str) -> JobSpec {
         jitter: Duration::ZERO,
         starting_deadline: Some(secs(20)),
         retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
-        output: OutputLimits { max_line_bytes: 8192, keep_tail: 0 },
+        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
         history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
         spec_hash: schedule.into(),
     }
