@@ -8,6 +8,7 @@ use super::ReplicaId;
 use super::RunKey;
 use serde::Deserialize;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
 pub const PRESENT_RUNS_MOST: usize = 500;
@@ -41,7 +42,7 @@ pub struct Presence {
     pub jobs: u64,
     /// The names of some of them, so that a table can be told from one of another deployment.
     #[serde(default)]
-    pub some_jobs: Vec<String>,
+    pub some_jobs: Arc<[String]>,
     /// Its lease, milliseconds.
     #[serde(default)]
     pub lease_ms: u64,
@@ -79,7 +80,7 @@ impl Presence {
             revision: String::new(),
             zone_data: String::new(),
             jobs: 0,
-            some_jobs: Vec::new(),
+            some_jobs: Arc::default(),
             lease_ms: 0,
             up_ms: 0,
             offset_ms: None,

@@ -23,7 +23,8 @@ pub fn seeds() -> Range<u64> {
         return seed..seed + 1;
     }
     let Ok(text) = std::env::var("ONECRON_SEEDS") else { return 0..SEEDS };
-    let parse = |text: &str| text.parse().unwrap_or_else(|_| panic!("ONECRON_SEEDS is {text:?}: write 2000 or 2000..4000"));
+    let parse =
+        |text: &str| text.parse().unwrap_or_else(|_| panic!("ONECRON_SEEDS is {text:?}: write 2000 or 2000..4000"));
     match text.split_once("..") {
         Some((from, to)) => parse(from)..parse(to),
         None => 0..parse(&text),
@@ -35,7 +36,8 @@ pub type Met = BTreeMap<&'static str, u64>;
 
 /// Runs all seeds, and says what went wrong by seed.
 pub fn failures(seeds: Range<u64>, faults: Faults) -> (Vec<(u64, String)>, Met) {
-    let threads = number("ONECRON_THREADS").unwrap_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get() as u64));
+    let threads =
+        number("ONECRON_THREADS").unwrap_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get() as u64));
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new((Vec::new(), Met::new()));
     let (begun, count) = (std::time::Instant::now(), seeds.end - seeds.start);

@@ -7,7 +7,6 @@ use super::world::Child;
 use super::world::MINUTE;
 use super::world::Micros;
 use super::world::SECOND;
-use super::world::Without;
 use super::world::World;
 use onecron::job::*;
 use std::collections::BTreeMap;
@@ -121,13 +120,16 @@ fn leases(world: &World) -> Result<(), String> {
 
 /// What is decided keeps its record, or lies at or below the floor.
 fn kept(world: &World) -> Result<(), String> {
-    if world.faults.amnesia || world.faults.without == Some(Without::Records) {
+    if world.faults.amnesia {
         return Ok(());
     }
     for (run, record) in &world.decided {
         let floor = world.records.job(&run.job).map_or(i64::MAX, |job| job.floor);
         let there = || world.records.runs(&run.job).any(|other| other.scheduled_for == record.scheduled_for);
-        if run.scheduled_for.seconds() > floor && run.scheduled_for == record.scheduled_for && record.number > 0 && !there()
+        if run.scheduled_for.seconds() > floor
+            && run.scheduled_for == record.scheduled_for
+            && record.number > 0
+            && !there()
         {
             return Err(format!("{run} was decided, and its record is gone: {record:?}"));
         }

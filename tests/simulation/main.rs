@@ -11,6 +11,7 @@
 mod campaign;
 mod check;
 mod random;
+mod scenarios;
 mod table;
 mod twins;
 mod world;
@@ -22,8 +23,23 @@ use world::World;
 
 /// What a campaign must have met, or it has not looked. (Of a few seeds that cannot be asked.)
 const RARE: [&str; 17] = [
-    "lost reply", "drain", "fenced", "recorded late", "too old", "too early", "superseded", "busy", "given back",
-    "occupied range", "takeover before begin", "rerun", "range", "spawn too late", "start", "run_lost", "run_missed",
+    "lost reply",
+    "drain",
+    "fenced",
+    "recorded late",
+    "too old",
+    "too early",
+    "superseded",
+    "busy",
+    "given back",
+    "occupied range",
+    "takeover before begin",
+    "rerun",
+    "range",
+    "spawn too late",
+    "start",
+    "run_lost",
+    "run_missed",
 ];
 
 #[test]

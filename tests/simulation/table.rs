@@ -32,7 +32,7 @@ impl Shape {
     /// How a day begins.
     pub fn first(random: &mut Random) -> Self {
         Self {
-            lease: if random.chance(500) { 5 } else { 15 },
+            lease: if random.chance(250) { 5 } else { 15 },
             places: if random.chance(300) { 3 } else { 10 },
             comes: false,
             leaves: true,
@@ -92,13 +92,8 @@ pub fn plain(name: &str, schedule: Schedule) -> JobSpec {
 
 /// Gives a definition the hash that tells it from others.
 pub fn stamp(spec: &mut JobSpec) {
-    spec.spec_hash = format!(
-        "{} {} {:?} {:?}",
-        spec.name,
-        spec.schedule.text(),
-        spec.concurrency_policy,
-        spec.lost_run_policy
-    );
+    spec.spec_hash =
+        format!("{} {} {:?} {:?}", spec.name, spec.schedule.text(), spec.concurrency_policy, spec.lost_run_policy);
 }
 
 fn job(

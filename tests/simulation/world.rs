@@ -47,9 +47,9 @@ pub const DAY: Micros = 24 * 60 * MINUTE;
 pub const END: Micros = DAY + 5 * MINUTE;
 
 #[derive(Debug)]
-pub(super) enum What {
+pub enum What {
     Wake { replica: usize },
-    Arrive { sent: Sent, reply: Option<Micros> },
+    Arrive { sent: Box<Sent>, reply: Option<Micros> },
     Reply { replica: usize, incarnation: u32, request: RequestId, result: Result<Vec<Answer>, StoreFailure> },
     ArriveMeeting { replica: usize, incarnation: u32, sent: Boot, meeting: Meeting, reply: Option<Micros> },
     Tell { replica: usize, incarnation: u32, event: Event },
@@ -179,6 +179,10 @@ pub struct World {
     pub troubles: Vec<(Micros, Micros)>,
     /// From, to: the store did not answer.
     pub outages: Vec<(Micros, Micros)>,
+    /// The store's clock is ahead by so much.
+    pub store_offset_ms: i64,
+    /// What was asked, where somebody wants to know: when, by whom, the names of the steps.
+    pub traffic: Option<Vec<(Micros, usize, Vec<&'static str>)>>,
     /// The world ends.
     pub end: Micros,
     /// Said by whoever looks for what costs time.
@@ -210,6 +214,7 @@ impl World {
         let table = JobTable { jobs, scheduler, revision: "scene".into() };
         let mut world = Self::empty(Random::new(0), Faults::NONE, vec![Arc::new(table)]);
         world.awake_until = Micros::MAX;
+        world.traffic = Some(Vec::new());
         for replica in 0..replicas {
             world.replicas.push(Replica::new((0, 0), 1_000 * SECOND));
             world.put(replica as u64, What::Restart { replica });
@@ -277,6 +282,8 @@ impl World {
             checkpoints: Vec::new(),
             troubles: Vec::new(),
             outages: Vec::new(),
+            store_offset_ms: 0,
+            traffic: None,
             end: END,
             events: 0,
         }
@@ -348,7 +355,7 @@ impl World {
     }
 
     pub fn store_time(&self) -> i64 {
-        EPOCH * 1000 + (self.now / 1000) as i64
+        EPOCH * 1000 + (self.now / 1000) as i64 + self.store_offset_ms
     }
 
     /// Whether the replica still is the one that this is for.
@@ -370,7 +377,7 @@ impl World {
                     self.tell(replica, Event::Woke);
                 }
             }
-            What::Arrive { sent, reply } => self.arrive(sent, reply),
+            What::Arrive { sent, reply } => self.arrive(*sent, reply),
             What::Reply { replica, incarnation, request, result } => {
                 if self.is_current(replica, incarnation) {
                     match self.delayed(replica) {
@@ -524,7 +531,12 @@ impl World {
     fn perform(&mut self, replica: usize, effect: Effect) {
         let incarnation = self.replicas[replica].incarnation;
         match effect {
-            Effect::Ask { request, steps } => self.send(replica, request, steps),
+            Effect::Ask { request, steps } => {
+                if let Some(traffic) = &mut self.traffic {
+                    traffic.push((self.now, replica, steps.iter().map(Step::name).collect()));
+                }
+                self.send(replica, request, steps);
+            }
             Effect::Start(order) => {
                 let at = self.now + self.random.between(100, 3_000);
                 self.put(at, What::Spawn { replica, incarnation, order });

@@ -138,7 +138,10 @@ fn needed(world: &World, run: &RunKey, record: &RunRecord) -> Result<(), String>
             == [run.scheduled_for.to_datetime()]
             && is_good(world, term, (at.saturating_sub(10 * SECOND), until + 2 * SECOND))
         {
-            return Err(format!("{run} was missed ({}) while r{} was there: {record:?}", record.reason, term.span.replica));
+            return Err(format!(
+                "{run} was missed ({}) while r{} was there: {record:?}",
+                record.reason, term.span.replica
+            ));
         }
     }
     Ok(())

@@ -146,9 +146,8 @@ fn heard(
             }
             let at = ticks::instant(*tick);
             let until = at + over as u64 * SECOND;
-            let disturbs = |span: &crate::world::Span| {
-                span.replica == who.0 && span.meets(at.saturating_sub(25 * SECOND), until)
-            };
+            let disturbs =
+                |span: &crate::world::Span| span.replica == who.0 && span.meets(at.saturating_sub(25 * SECOND), until);
             // A clock that is off takes a tick for one of another time, before and after.
             let off = |span: &crate::world::Span| {
                 span.replica == who.0 && span.meets(at.saturating_sub(62 * MINUTE), until + 62 * MINUTE)

@@ -132,7 +132,7 @@ impl World {
         Some(steps.iter().map(|step| records.apply(step, now)).collect())
     }
 
-    fn record_of(&self, run: &RunKey) -> Option<RunRecord> {
+    pub fn record_of(&self, run: &RunKey) -> Option<RunRecord> {
         self.records.runs(&run.job).find(|record| record.scheduled_for == run.scheduled_for).cloned()
     }
 
@@ -170,19 +170,9 @@ impl World {
                 let blind = Claim { exclusive: false, ..claim.clone() };
                 return self.records.apply(&Step::Claim(blind), now);
             }
-            (Without::Records, Step::Complete { run, .. }) => {
-                let answer = self.records.apply(step, now);
-                self.records.forget(|job, tick| *job == run.job && tick == Some(run.scheduled_for));
-                return answer;
-            }
             (Without::StoreTime, Step::Claim(claim)) => {
                 let blind = Claim { delay_ms: -100_000, ..claim.clone() };
                 return self.records.apply(&Step::Claim(blind), now);
-            }
-            (Without::SettlingInTime, Step::Settle { run, owner, previous, expect: Expect::Absent { .. }, decision }) => {
-                let (run, owner, previous, decision) = (run.clone(), owner.clone(), *previous, *decision);
-                let expect = Expect::Absent { after_ms: -1_000_000 };
-                return self.records.apply(&Step::Settle { run, owner, previous, expect, decision }, now);
             }
             (Without::CompareAndSet, Step::Settle { run, owner, expect: Expect::Unchanged(_), decision, .. }) => {
                 if let Some(record) = self.record_of(run) {

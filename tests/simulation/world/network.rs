@@ -43,7 +43,7 @@ impl World {
         let mut back = there + random.between(200, 3_000);
         if self.now < self.outage_until || self.now < self.replicas[replica].cut_until {
             // Of what was sent while the way is cut, some arrives all the same, and its reply does not.
-            let arrives = self.now >= self.outage_until && random.chance(100);
+            let arrives = self.faults.network && self.now >= self.outage_until && random.chance(100);
             return (arrives.then_some(there), None);
         }
         if self.now >= self.trouble_until {
@@ -67,7 +67,7 @@ impl World {
         let (there, reply) = self.travel(replica);
         if let Some(there) = there {
             let server = self.records.identity.server.clone();
-            let sent = Sent { replica, incarnation, request, steps: Arc::clone(&steps), server };
+            let sent = Box::new(Sent { replica, incarnation, request, steps: Arc::clone(&steps), server });
             self.put(there, What::Arrive { sent, reply });
         }
         if reply.is_none() {

@@ -44,8 +44,6 @@ pub enum Without {
     SlotOfTheLost,
     /// A run that must not overlap takes the slot.
     Slot,
-    /// Decided ticks keep their records.
-    Records,
     /// The store refuses ticks that are not due by its clock.
     StoreTime,
     /// No answer is no verdict.
@@ -54,8 +52,6 @@ pub enum Without {
     LookBeforeSpawn,
     /// Processes are ended with their lease.
     Guardian,
-    /// A tick is settled only after its starting deadline, by the store's clock.
-    SettlingInTime,
     /// A replica that settles, or takes over, is bound to what it saw.
     CompareAndSet,
 }

@@ -18,7 +18,6 @@ pub struct Child {
     pub run: RunKey,
     pub start: u32,
     pub token: u64,
-    pub trigger: Trigger,
     pub replica: usize,
     pub incarnation: u32,
     pub began: Micros,
@@ -46,6 +45,20 @@ impl World {
         }
     }
 
+    /// How long a run takes, and its exit code: as its description says.
+    fn fate(&mut self, spec: &JobSpec) -> (Micros, i32) {
+        let random = &mut self.random;
+        if let Some(seconds) = spec.description.strip_prefix("lasts ") {
+            return (seconds.parse::<u64>().unwrap() * SECOND, 0);
+        }
+        let lasts = match spec.description.as_str() {
+            "long" => random.between(4 * SECOND, 30 * SECOND),
+            "fails" => return (SECOND, 1),
+            _ => random.between(10_000, 2 * SECOND),
+        };
+        (lasts, i32::from(random.chance(200)))
+    }
+
     pub(super) fn spawn(&mut self, replica: usize, order: StartOrder) {
         let now = self.clocks(replica);
         let incarnation = self.replicas[replica].incarnation;
@@ -56,18 +69,14 @@ impl World {
             let event = Event::NotStarted { run: order.run, too_late: true, error: String::new() };
             return self.tell(replica, event);
         }
-        let long = order.spec.description == "long";
-        let lasts =
-            if long { self.random.between(4 * SECOND, 30 * SECOND) } else { self.random.between(10_000, 2 * SECOND) };
+        let (lasts, code) = self.fate(&order.spec);
         let child = self.children.len();
         let lease_end = order.guarded.then(|| self.true_time(replica, order.lease_end));
-        let code = i32::from(self.random.chance(200));
         self.alive.push(child);
         self.children.push(Child {
             run: order.run.clone(),
             start: order.start,
             token: order.token,
-            trigger: order.trigger,
             replica,
             incarnation,
             began: self.now,
