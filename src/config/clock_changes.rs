@@ -6,6 +6,8 @@ use crate::schedule::Shift;
 use chrono::DateTime;
 use chrono::Months;
 use chrono::NaiveTime;
+use chrono::TimeDelta;
+use chrono::Timelike;
 use chrono::Utc;
 
 /// So many days are named.
@@ -21,13 +23,16 @@ pub(super) struct Decided {
 }
 
 /// Message and hint about a schedule with fixed times that its zone's clocks skip or repeat within a year from `now`.
-/// None for jobs that follow elapsed time: they do what their text says.
+/// Jobs that follow elapsed time do what their text says, and are warned of only where a day is left without any run.
 pub(super) fn warning(schedule: &Schedule, decided: Decided, now: DateTime<Utc>) -> Option<(String, String)> {
-    if schedule.follows_elapsed_time() {
-        return None;
-    }
     let until = now.checked_add_months(Months::new(12))?;
     let shifts = schedule.zone().shifts(now, until);
+    if schedule.follows_elapsed_time() {
+        if decided.gap {
+            return None; // that it has no effect is said elsewhere
+        }
+        return shifts.iter().find_map(|shift| lost_day(schedule, shift));
+    }
     let (mut days, mut windows, mut words) = (Vec::new(), Vec::new(), Vec::new());
     for shift in shifts.iter().filter(|shift| !(if shift.is_gap() { decided.gap } else { decided.fold })) {
         let Some(effect) = schedule.effects(shift).into_iter().find(|effect| effect.is_of_fixed_times) else {
@@ -55,6 +60,32 @@ pub(super) fn warning(schedule: &Schedule, decided: Decided, now: DateTime<Utc>)
     Some((message, hint))
 }
 
+/// The clocks skip all the times that the schedule names on a day, as those of `*/15 2 * * *` where 02:00 to 03:00 does
+/// not exist.
+fn lost_day(schedule: &Schedule, shift: &Shift) -> Option<(String, String)> {
+    if !shift.is_gap() {
+        return None;
+    }
+    let seconds = |time: NaiveTime| TimeDelta::seconds(time.num_seconds_from_midnight().into());
+    let midnight = shift.at - seconds(shift.from.time());
+    let next_midnight = shift.at + TimeDelta::days(1) - seconds(shift.to.time());
+    if schedule.between(midnight, next_midnight).next().is_some() {
+        return None;
+    }
+    let effect = schedule.effects(shift).into_iter().next()?;
+    let message = format!(
+        "the clocks of {} are set: on {} {}, and nothing else is due on that day",
+        schedule.zone().name(),
+        shift.to.date(),
+        effect.text
+    );
+    let hint = format!(
+        "write a time that is not from {}, or list the minutes and hours without `*`: those run right after the gap",
+        window(shift)
+    );
+    Some((message, hint))
+}
+
 fn push_new(list: &mut Vec<String>, text: String) {
     if !list.contains(&text) {
         list.push(text);
@@ -72,6 +103,25 @@ fn window(shift: &Shift) -> String {
 mod tests {
     use super::*;
     use crate::schedule::Zone;
+
+    #[test]
+    fn a_day_without_any_run_is_warned_of_even_where_elapsed_time_is_followed() {
+        let zone = Zone::find("Europe/Berlin").unwrap();
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let warned =
+            |text: &str| warning(&Schedule::parse(text, &zone, "").unwrap(), Decided { gap: false, fold: false }, now);
+        let (message, hint) = warned("*/15 2 * * *").unwrap();
+        assert_eq!(
+            message,
+            "the clocks of Europe/Berlin are set: on 2026-03-29 02:00, 02:15 and 2 others do not exist: left out \
+             (elapsed time is followed), and nothing else is due on that day"
+        );
+        assert!(hint.starts_with("write a time that is not from 02:00 to 03:00, or list"), "{hint}");
+        assert_eq!(warned("*/15 2,4 * * *"), None, "some run");
+        assert_eq!(warned("*/15 3 * * *"), None, "none is lost");
+        assert_eq!(warned("*/15 2 1 * *"), None, "not due on that day");
+        assert_eq!(warned("* * * * *"), None);
+    }
 
     #[test]
     fn three_days_are_named_at_most() {

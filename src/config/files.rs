@@ -80,9 +80,8 @@ fn read_folder(folder: &Path) -> Vec<Source> {
     };
     let (mut tables, mut others): (Vec<PathBuf>, Vec<PathBuf>) =
         paths.into_iter().filter(|path| !is_hidden(path) && !path.is_dir()).partition(|path| ends_in(path, &["yaml"]));
-    tables.sort();
+    others.sort();
     if tables.is_empty() {
-        others.sort();
         let near = others.iter().find(|path| ends_in(path, &["yml", "YAML", "YML"]));
         let hint = match near.and_then(|path| path.file_name()) {
             Some(name) => format!("only `.yaml` is read of a folder: rename `{}`, or name that file", name.display()),
@@ -91,7 +90,14 @@ fn read_folder(folder: &Path) -> Vec<Source> {
         let reason = "the folder has no file that ends in `.yaml`";
         return vec![Source::unreadable(folder.display().to_string(), reason).with_hint(hint)];
     }
-    tables.iter().map(|path| read_file(path)).collect()
+    tables.sort();
+    let passed_over = others.iter().filter(|path| ends_in(path, &["yml", "YAML", "YML"])).map(|path| {
+        let name = path.file_name().unwrap_or_default().display().to_string();
+        let hint = format!("rename `{name}` so that it ends in `.yaml`, or take it out of the folder");
+        Source::unreadable(path.display().to_string(), "only files that end in `.yaml` are read of a folder")
+            .with_hint(hint)
+    });
+    tables.iter().map(|path| read_file(path)).chain(passed_over).collect()
 }
 
 fn is_hidden(path: &Path) -> bool {

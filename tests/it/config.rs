@@ -300,6 +300,8 @@ fn files_that_cannot_be_read_are_reported_beside_the_others() {
     fs::write(empty.path().join("jobs.yml"), "jobs: []").unwrap();
     let hint = "only `.yaml` is read of a folder: rename `jobs.yml`, or name that file";
     assert_eq!(of_empty().hint.unwrap(), hint);
+    fs::write(empty.path().join("a.yaml"), "jobs: []").unwrap();
+    assert!(of_empty().message.ends_with("only files that end in `.yaml` are read of a folder"), "not passed over");
     let gone = config::load(&config::read(&[empty.path().join("no/jobs.yaml")]), now()).unwrap_err();
     assert!(gone[0].hint.as_deref().unwrap().contains("cannot be read either"), "{:?}", gone[0]);
     assert_eq!(config::load(&[], now()).unwrap_err()[0].code, "E103");
