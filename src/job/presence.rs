@@ -7,7 +7,9 @@
 use super::ReplicaId;
 use super::RunKey;
 use serde::Deserialize;
+use serde::Deserializer;
 use serde::Serialize;
+use serde::Serializer;
 use std::sync::Arc;
 
 /// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
@@ -41,7 +43,7 @@ pub struct Presence {
     #[serde(default)]
     pub jobs: u64,
     /// The names of some of them, so that a table can be told from one of another deployment.
-    #[serde(default)]
+    #[serde(default, serialize_with = "write_names", deserialize_with = "read_names")]
     pub some_jobs: Arc<[String]>,
     /// Its lease, milliseconds.
     #[serde(default)]
@@ -59,6 +61,14 @@ pub struct Presence {
     /// no reason not to read the rest.
     #[serde(default)]
     pub runs: Vec<String>,
+}
+
+fn write_names<S: Serializer>(names: &Arc<[String]>, serializer: S) -> Result<S::Ok, S::Error> {
+    names.as_ref().serialize(serializer)
+}
+
+fn read_names<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Arc<[String]>, D::Error> {
+    Vec::<String>::deserialize(deserializer).map(Into::into)
 }
 
 fn nobody() -> ReplicaId {

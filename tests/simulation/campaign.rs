@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 
 /// How many seeds run where nobody says how many: the whole is meant for a build with optimisation.
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 6;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())

@@ -11,6 +11,7 @@
 mod campaign;
 mod check;
 mod random;
+mod regressions;
 mod scenarios;
 mod table;
 mod twins;
@@ -56,7 +57,7 @@ fn no_tick_is_started_twice_and_each_has_one_outcome() {
 fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
-    campaign(seeds.start..seeds.start + count.div_ceil(3), Faults::AMNESIA);
+    campaign(seeds.start..seeds.start + count.div_ceil(4), Faults::AMNESIA);
 }
 
 #[test]
@@ -65,7 +66,7 @@ fn the_same_seed_gives_the_same_story() {
         let world = World::play(seed, Faults::ALL);
         world.lines.iter().map(|line| format!("{line:?}")).collect::<Vec<_>>()
     };
-    let (one, two) = (story(7), story(7));
+    let (one, two) = (story(5), story(5));
     assert!(one.len() > 1_000, "{} lines are no story", one.len());
     assert!(one == two, "two stories of one seed differ");
 }

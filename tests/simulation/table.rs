@@ -32,7 +32,7 @@ impl Shape {
     /// How a day begins.
     pub fn first(random: &mut Random) -> Self {
         Self {
-            lease: if random.chance(250) { 5 } else { 15 },
+            lease: if random.chance(200) { 5 } else { 15 },
             places: if random.chance(300) { 3 } else { 10 },
             comes: false,
             leaves: true,

@@ -67,6 +67,9 @@ fn without_a_look_at_the_lease_before_the_spawn_runs_overlap() {
         world.faults.without = without;
         world.run_until(9 * SECOND);
         let owner = world.until(&scenarios::run("a", 10), RunState::Begun);
+        while !world.is_spawning() {
+            world.run_until(world.now + 10);
+        }
         let until = world.now + 14 * SECOND;
         world.put(world.now, What::Pause { replica: owner, until });
         world.run_until(40 * SECOND);
@@ -84,4 +87,9 @@ fn without_a_guardian_runs_overlap() {
 #[test]
 fn without_a_compare_and_set_a_run_that_lives_is_called_lost() {
     finds(AT_ONCE, (Without::CompareAndSet, 100), Faults::ALL);
+}
+
+#[test]
+fn a_replica_that_had_a_tick_and_says_no_more_of_it_is_found() {
+    finds("said nothing more of it", (Without::LastWord, 20), Faults::NONE);
 }

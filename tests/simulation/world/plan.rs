@@ -54,6 +54,8 @@ pub enum Without {
     Guardian,
     /// A replica that settles, or takes over, is bound to what it saw.
     CompareAndSet,
+    /// A replica that had a tick and did not start it says why not.
+    LastWord,
 }
 
 impl Faults {
@@ -171,7 +173,7 @@ impl World {
             }
             let until = at + self.random.between(MINUTE, longest);
             let replica = self.random.between(0, self.replicas.len() as u64) as usize;
-            match self.random.between(0, 8) {
+            match self.random.between(0, 10) {
                 0 => {
                     let until = until.min(at + 20 * MINUTE);
                     self.put(at, What::Outage { until });
@@ -204,6 +206,16 @@ impl World {
                 5 => {
                     let by_ms = self.random.signed(-3_600_000, 3_600_000);
                     self.step_clock(replica, (at, until), by_ms);
+                    at = until;
+                }
+                // One replica is enough for the night.
+                6..=8 => {
+                    let until = until.max(to.min(at + self.random.between(60, 360) * MINUTE));
+                    for other in (0..self.replicas.len()).filter(|other| *other != replica) {
+                        self.put(at, What::Drain { replica: other, timeout: Duration::from_secs(20) });
+                        self.put(at + MINUTE, What::Crash { replica: other });
+                        self.put(until, What::Restart { replica: other });
+                    }
                     at = until;
                 }
                 // A rolling restart.

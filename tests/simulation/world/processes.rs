@@ -45,6 +45,11 @@ impl World {
         }
     }
 
+    /// Whether a process is about to be started.
+    pub fn is_spawning(&self) -> bool {
+        self.queue.values().any(|what| matches!(what, What::Spawn { .. }))
+    }
+
     /// How long a run takes, and its exit code: as its description says.
     fn fate(&mut self, spec: &JobSpec) -> (Micros, i32) {
         let random = &mut self.random;
@@ -63,8 +68,8 @@ impl World {
         let now = self.clocks(replica);
         let incarnation = self.replicas[replica].incarnation;
         let asked = (replica, incarnation, order.run.clone());
-        let late = now.boot >= order.lease_end && self.faults.without != Some(Without::LookBeforeSpawn);
-        if self.stopped_early.remove(&asked) || late {
+        let looks = self.faults.without != Some(Without::LookBeforeSpawn);
+        if looks && (self.stopped_early.remove(&asked) || now.boot >= order.lease_end) {
             self.meet("spawn too late");
             let event = Event::NotStarted { run: order.run, too_late: true, error: String::new() };
             return self.tell(replica, event);
