@@ -85,8 +85,15 @@ impl Hands {
 
     /// To be told of each event before the engine is.
     pub fn hear(&mut self, event: &Event) {
-        if let Event::Ended { run, .. } | Event::NotStarted { run, .. } = event {
-            self.controls.remove(run);
+        match event {
+            Event::Ended { run, .. } | Event::NotStarted { run, .. } => {
+                self.controls.remove(run);
+            }
+            Event::TableChanged(table) => {
+                self.reporter.follow(table);
+                self.ask_limit = ask_limit(table.scheduler.lock_lease);
+            }
+            _ => {}
         }
     }
 

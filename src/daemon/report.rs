@@ -62,6 +62,13 @@ impl Reporter {
         Self { policies, tolerance: table.scheduler.clock_skew_tolerance }
     }
 
+    /// Another table is in force. Of jobs that it does not have runs may still be going, under the policy that they had.
+    pub fn follow(&mut self, table: &JobTable) {
+        let Self { policies, tolerance } = Self::new(table);
+        self.policies.extend(policies);
+        self.tolerance = tolerance;
+    }
+
     /// Says it. `StoreConnected` is said by [`super::store_watch`], which knows more.
     pub fn say(&self, notice: Notice) {
         match notice {
@@ -71,6 +78,7 @@ impl Reporter {
                 if again { events::job_forgotten(&job, since) } else { events::job_registered(&job, since) }
             }
             Notice::JobRescheduled { job, through } => events::job_rescheduled(&job, through),
+            Notice::ScheduleUnreadable { job, former } => events::schedule_unreadable(&job, &former),
             Notice::JobUnreadable { job, format } => events::job_unreadable(&job, format),
             Notice::JobAhead { job, through } => events::job_ahead(&job, through),
             Notice::StoreForgot { jobs, since } => {

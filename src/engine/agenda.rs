@@ -7,17 +7,18 @@ use super::Engine;
 use super::LATE_MS;
 use super::Notice;
 use super::Topic;
+use super::former::Registered;
 use super::guard::Memory;
 use super::guard::silence;
 use super::owed::Owed;
 use super::owed::SINGLES_MOST;
+use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
 use crate::job::CATCH_UP_MOST;
 use crate::job::Decision;
 use crate::job::JobName;
 use crate::job::JobSpec;
-use crate::job::MissedReason;
 use crate::job::Registration;
 use crate::job::RunKey;
 use crate::job::SkipReason;
@@ -56,6 +57,10 @@ pub struct Job {
     pub decided_through: Option<i64>,
     /// Whether the store has records of it that this version cannot read.
     pub unreadable: bool,
+    /// The schedules in its record.
+    pub registered_as: Registered,
+    /// When this replica last registered it.
+    pub registered_at: Boot,
     /// Whether it was last registered under another definition than ours.
     pub defined_otherwise: bool,
     /// See [`JobRecord::last_success`](crate::job::JobRecord::last_success).
@@ -68,8 +73,8 @@ pub struct Job {
     pub previous: i64,
     /// The latest tick (seconds) that is known to have a record.
     pub latest_record: i64,
-    /// Ticks above `decided_through` that this replica settled: the audit may ask again, to advance, and the store
-    /// answers a repeated settlement as it did the first time.
+    /// The newest ticks that this replica settled, and all of those above `decided_through`: the audit may ask again, to
+    /// advance or since the store forgot, and the store answers a repeated settlement as it did the first time.
     pub settled: BTreeSet<Tick>,
     /// When the audit looks at it, as it stands there.
     pub audit: Option<i64>,
@@ -93,7 +98,7 @@ impl Job {
         if self.spec.jitter.is_zero() {
             return 0; // the usual case, without a look for the tick after it
         }
-        millis(self.spec.delay(tick, self.after(tick.seconds()).map(Tick::seconds)))
+        millis(self.spec.delay(tick, self.following(tick).map(Tick::seconds)))
     }
 
     /// How long ago the run of a tick was due, by the wall clock; negative: it is not due yet.
@@ -106,7 +111,7 @@ impl Job {
         if let Some(given) = self.spec.starting_deadline {
             return given; // without a look for the tick after it
         }
-        self.spec.starting_deadline_for(tick.seconds(), self.after(tick.seconds()).map(Tick::seconds))
+        self.spec.starting_deadline_for(tick.seconds(), self.following(tick).map(Tick::seconds))
     }
 
     /// How long after a tick it may be settled as missed: when its starting deadline is past.
@@ -138,6 +143,8 @@ impl Engine {
             revision: 0,
             decided_through: None,
             unreadable: false,
+            registered_as: Registered::default(),
+            registered_at: now.boot,
             defined_otherwise: false,
             last_success: None,
             next: None,
@@ -214,7 +221,8 @@ impl Engine {
         let knew = self.knew(now, name);
         let spec = &self.jobs.get(name)?.spec;
         let tick = Tick::from_seconds(self.started.wall.timestamp());
-        let deadline = self.jobs.get(name)?.starting_deadline(tick);
+        let next = self.jobs.get(name)?.after(tick.seconds());
+        let deadline = spec.starting_deadline_for(tick.seconds(), next.map(Tick::seconds));
         let keep = KEEP_LEAST.max((deadline + spec.jitter + self.skew_tolerance) * 2);
         Some(Step::Register(Registration {
             job: name.clone(),
@@ -225,6 +233,7 @@ impl Engine {
             keep_ms: millis(keep),
             history: [spec.history.ticks, spec.history.successful, spec.history.failed],
             quiet_ms: millis(silence(self.lease, spec)).unsigned_abs(),
+            passed: self.jobs.get(name)?.passed(),
             knew,
         }))
     }
@@ -235,10 +244,12 @@ impl Engine {
         self.note_registration(now, name, &record);
         let Some(job) = self.jobs.get_mut(name) else { return };
         job.unreadable = false;
+        job.registered_at = now.boot;
         let first = !std::mem::replace(&mut job.registered, true);
-        if job.after(record.decided_through) == job.next {
+        if job.owed_after(record.decided_through) == job.next {
             job.previous = record.decided_through; // nothing lies between: the chain of decided ticks goes on
         }
+        let changed = Tick::from_seconds(job.registered_as.changed());
         let known = job.since.replace(record.since);
         job.forgotten |= known.is_some_and(|since| since != record.since);
         if fresh {
@@ -246,8 +257,7 @@ impl Engine {
             self.notice(Notice::JobRegistered { job: name.clone(), since: record.since, again });
         }
         if rescheduled {
-            let through = Tick::from_seconds(record.decided_through);
-            self.notice(Notice::JobRescheduled { job: name.clone(), through });
+            self.notice(Notice::JobRescheduled { job: name.clone(), through: changed });
         }
         for run in answer.open {
             self.watch(now, run.key(name), run);
@@ -270,7 +280,9 @@ impl Engine {
         let Some(next) = job.next else { return };
         let window = i64::try_from(job.starting_deadline(next).as_secs()).unwrap_or(i64::MAX / 4);
         let window = window.saturating_add(job.jitter_seconds());
-        let mut previous = decided.max(now.wall.timestamp().saturating_sub(window));
+        // What a former schedule owed is not for who has the present one to run.
+        let begins = decided.max(job.registered_as.changed());
+        let mut previous = begins.max(now.wall.timestamp().saturating_sub(window));
         let mut found = VecDeque::new();
         for _ in 0..LOOK_MOST {
             let Some(tick) = job.after(previous).filter(|tick| *tick < next) else { break };
@@ -300,7 +312,7 @@ impl Engine {
         if let Some(at) = job.audit.take() {
             self.audits.remove(&(at, name.clone()));
         }
-        let oldest = job.decided_through.and_then(|decided| job.after(decided));
+        let oldest = job.decided_through.and_then(|decided| job.owed_after(decided));
         if let Some(tick) = oldest {
             // A later tick has a record already: the chain was broken (a restart, a tick without a place) and is to be
             // joined again. Never at once: an audit that cannot advance must not spin.
@@ -319,18 +331,20 @@ impl Engine {
             return; // again when it is registered
         }
         let Some(mut previous) = job.decided_through else { return };
-        let decision = match job.spec.suspend {
-            true => Decision::Skipped(SkipReason::Suspended),
-            false => Decision::Missed(MissedReason::NoReplica),
-        };
+        let until = job.owed_until(previous);
         let mut found = Vec::new();
-        while let Some(tick) = job.after(previous)
+        while let Some(tick) = job.owed_after(previous).filter(|tick| tick.seconds() <= until)
             && (job.audit_after(tick) <= now.wall.timestamp() || tick.seconds() <= job.latest_record)
             && found.len() < LOOK_MOST
         {
             found.push((RunKey::new(name.clone(), tick), previous));
             previous = tick.seconds();
         }
+        // Those that end alike go together.
+        let Some(decision) = found.first().map(|(run, _)| job.decision_of(run.scheduled_for)) else {
+            return self.plan_audit(now, name);
+        };
+        found.truncate(found.iter().take_while(|(run, _)| job.decision_of(run.scheduled_for) == decision).count());
         // What the store may have forgotten ends in another way than what comes after.
         let forgotten = |run: &RunKey| job.since.is_some_and(|since| run.scheduled_for.millis() <= since);
         if job.memory.has_gaps() && found.first().is_some_and(|(run, _)| forgotten(run)) {
@@ -338,7 +352,8 @@ impl Engine {
         }
         let after = |run: &RunKey| job.settled_after(run.scheduled_for);
         let free = found.iter().take_while(|(run, _)| !self.ticks.contains_key(run) && !self.is_owed(run)).count();
-        if found.len() <= SINGLES_MOST || free <= 1 {
+        let is_told = decision == Decision::Skipped(SkipReason::Rescheduled); // each by itself
+        if found.len() <= SINGLES_MOST || free <= 1 || is_told {
             let single = |(run, previous): (RunKey, i64)| {
                 let owed = Owed::one(run.scheduled_for, previous, (after(&run), decision));
                 (run, owed)

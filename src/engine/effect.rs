@@ -4,6 +4,7 @@ use super::Disagreement;
 use super::RequestId;
 use crate::clock::Boot;
 use crate::job::Ending;
+use crate::job::Former;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
@@ -144,8 +145,15 @@ pub enum Notice {
     JobRescheduled {
         /// The job.
         job: JobName,
-        /// Ticks of the former schedule up to here that nobody had taken are not run.
+        /// Ticks of the former schedule up to here that nobody had taken are settled without a run.
         through: Tick,
+    },
+    /// A former schedule of a job cannot be read here: which ticks it owes is not known, and nothing is recorded of them.
+    ScheduleUnreadable {
+        /// The job.
+        job: JobName,
+        /// The schedule, and until when it was registered.
+        former: Former,
     },
     /// The store has records of a job that this version cannot read.
     JobUnreadable {

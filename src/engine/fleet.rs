@@ -40,6 +40,8 @@ const MEETINGS_MISSED: u32 = 3;
 const FORGET_AFTER: Duration = Duration::from_secs(3600);
 /// Meetings that fail so many times in a row, while the store answers otherwise, are said.
 const FAILURES_SAID: u32 = 3;
+/// A job is registered so often at least.
+const REGISTER_EVERY: Duration = Duration::from_secs(86_400);
 /// How many names of jobs a presence shows.
 const SOME_JOBS: usize = 10;
 
@@ -217,6 +219,7 @@ impl Engine {
                 self.outbox.try_now(now.boot);
                 self.see_members(now, gathering.members);
                 self.compare_tables(now);
+                self.register_again(now);
             }
             Err(failure) => {
                 self.fleet.failures += 1;
@@ -231,6 +234,25 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Registers jobs that were not for long, so that the store does not take them for jobs that are in no table any
+    /// more; and those that another table's schedule was registered for last, when nobody is there any more who has it.
+    fn register_again(&mut self, now: Now) {
+        if self.drain.is_some() {
+            return;
+        }
+        let differs = |member: &&Member| {
+            let presence = &member.presence;
+            let theirs = presence.is_replica() && !presence.draining && presence.revision != self.fleet.revision;
+            theirs && !member.is_silent(now.boot)
+        };
+        let alone = !self.fleet.members.values().any(|member| differs(&member));
+        let wanted = self.jobs.iter().filter(|(_, job)| {
+            let otherwise = alone && job.registered && !job.registered_as.is_ours();
+            otherwise || now.boot.since(job.registered_at) >= REGISTER_EVERY
+        });
+        self.outbox.want_all(wanted.map(|(name, _)| Topic::Register(name.clone())));
     }
 
     fn see_members(&mut self, now: Now, found: Vec<Presence>) {

@@ -114,6 +114,9 @@ impl Engine {
         Some(Knew {
             since,
             decided_through: memory.decided_through.unwrap_or(i64::MIN),
+            schedule: job.registered_as.schedule.clone(),
+            zone: job.registered_as.zone.clone(),
+            former: job.registered_as.former.clone(),
             missing: memory.doubts,
             forgot_at: memory.mark.as_ref().map_or(0, |mark| mark.forgot_at),
             quiet_for_ms: millis(watched).unsigned_abs(),

@@ -17,6 +17,7 @@ mod drain;
 mod effect;
 mod event;
 mod fleet;
+mod former;
 mod guard;
 mod leases;
 mod order;
@@ -84,6 +85,8 @@ use watches::Watch;
 const CLOCK_STEP_MS: i64 = 1000;
 /// Records of a job that are further ahead of the wall clock than this, in seconds, were made by a wrong clock, or ours is.
 const AHEAD_MOST: i64 = 300;
+/// So many ticks of a job that this replica settled are remembered, so that none is reported twice.
+const SETTLED_KEPT: usize = 200;
 /// A loop that wakes later than this says so.
 const LATE_MS: i64 = 1000;
 
@@ -374,6 +377,8 @@ impl Engine {
 
     /// News of a job, from any answer. An older revision says nothing new.
     fn learn(&mut self, now: Now, name: &JobName, record: &JobRecord) {
+        let Some(job) = self.jobs.get(name) else { return };
+        let news = record.revision >= job.revision && self.learn_schedules(name, record);
         let Some(job) = self.jobs.get_mut(name) else { return };
         if record.revision >= job.revision {
             if record.revision > job.revision {
@@ -389,10 +394,16 @@ impl Engine {
                 self.effects.push(Effect::Notice(Notice::JobAhead { job: name.clone(), through }));
             }
             job.ahead = ahead;
-            if job.decided_through != Some(record.decided_through) {
+            if news || job.decided_through != Some(record.decided_through) {
                 job.decided_through = Some(record.decided_through);
-                job.settled = job.settled.split_off(&Tick::from_seconds(record.decided_through + 1));
+                // Some that are decided by now stay: a store that forgets asks for them again.
+                while job.settled.len() > SETTLED_KEPT
+                    && job.settled.first().is_some_and(|tick| tick.seconds() <= record.decided_through)
+                {
+                    job.settled.pop_first();
+                }
                 self.plan_audit(now, name);
+                self.pass_former(name);
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::job::Decision;
 use crate::job::Expect;
 use crate::job::JobName;
 use crate::job::RunKey;
+use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
@@ -112,7 +113,8 @@ impl Engine {
             1 => Expect::Absent { after_ms },
             count => Expect::AbsentRange { first: owed.first, count, after_ms },
         };
-        let (owner, previous) = (self.me.clone(), owed.previous);
+        let previous = self.jobs.get(&run.job).map_or(owed.previous, |job| job.link(owed.previous, run.scheduled_for));
+        let owner = self.me.clone();
         Some(Step::Settle { run: run.clone(), owner, previous, expect, decision })
     }
 
@@ -148,6 +150,10 @@ impl Engine {
                 let (job, through) = (run.job.clone(), run.scheduled_for);
                 self.notice(Notice::RunsMissed { job, first: owed.first, through, count: owed.count, reason });
             }
+            Decision::Skipped(reason @ SkipReason::Rescheduled) if first => {
+                let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1 };
+                self.skipped(facts, reason, None, None);
+            }
             _ => {}
         }
     }
@@ -160,7 +166,7 @@ impl Engine {
         let mut before = Vec::new();
         let mut previous = owed.previous;
         for _ in 0..owed.count {
-            let Some(tick) = job.after(previous) else { break };
+            let Some(tick) = job.owed_after(previous) else { break };
             if tick >= at && (before.len() >= SINGLES_MOST || before.first().is_some_and(|(first, _)| *first < at)) {
                 break;
             }

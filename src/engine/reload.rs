@@ -40,6 +40,7 @@ impl Engine {
         if before.spec_hash == spec.spec_hash {
             return;
         }
+        job.registered_as.compare(spec);
         // Ticks of the new schedule begin now; those of the old one that are due stay due, under the old definition.
         if before.schedule != spec.schedule || before.jitter != spec.jitter {
             self.plan(&spec.name, now.wall.timestamp());

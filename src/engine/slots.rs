@@ -23,6 +23,7 @@ use super::runs::Run;
 use super::watches::margin;
 use crate::clock::Now;
 use crate::job::Answer;
+use crate::job::CatchUp;
 use crate::job::Decision;
 use crate::job::JobName;
 use crate::job::Outcome;
@@ -34,6 +35,7 @@ use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::StopReason;
 use crate::job::Tick;
+use crate::job::Trigger;
 use crate::job::Verdict;
 use crate::job::WhenBusy;
 use std::time::Duration;
@@ -144,8 +146,11 @@ impl Engine {
             holder: record.map(|record| record.owner.clone()),
             begun_at: record.map_or(0, |record| record.begun_at),
         });
+        // Late ticks that are all to run do so one after the other, and newer ones after them, on whichever replica.
+        let is_earlier = |other: &RunRecord| tick < run.scheduled_for && other.trigger == Trigger::CatchUp.as_str();
+        let in_turn = ours.spec.catch_up == CatchUp::All && record.is_some_and(is_earlier);
         let is_over = match ours.when_busy {
-            WhenBusy::Skip => renewed || moved || alive_here,
+            WhenBusy::Skip => (renewed || moved || alive_here) && !in_turn,
             // One waits already.
             WhenBusy::Queue => answer.run.as_ref().is_some_and(|record| record.waiting_since == 0),
             // The deadline is judged now, and not when the other one is gone.

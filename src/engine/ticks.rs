@@ -131,8 +131,20 @@ impl Engine {
         }
     }
 
+    /// Where all late ticks are to run, one that was on time when it came, and waited, is one of them.
+    fn note_late(&mut self, now: Now, run: &RunKey) {
+        let is_late = self.late_ms(now, run) > millis(ON_TIME);
+        if let Some(due) = self.ticks.get_mut(run).filter(|due| is_late && due.spec.catch_up == CatchUp::All) {
+            due.trigger = Trigger::CatchUp;
+        }
+    }
+
     /// The store is back: what became due meanwhile must not run in a burst.
     pub(super) fn pass_over_after_outage(&mut self, now: Now) {
+        let all: Vec<RunKey> = self.ticks.keys().cloned().collect();
+        for run in all {
+            self.note_late(now, &run);
+        }
         let mut newest: Vec<RunKey> = Vec::new();
         for run in self.ticks.keys() {
             match newest.last_mut() {
@@ -175,7 +187,9 @@ impl Engine {
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
     /// before an older one would supersede it.
     fn waits_for_older(&self, run: &RunKey) -> bool {
-        let Some(due) = self.ticks.get(run).filter(|due| due.spec.catch_up == CatchUp::All) else { return false };
+        if !self.ticks.get(run).is_some_and(|due| due.spec.catch_up == CatchUp::All) {
+            return false;
+        }
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
         let under_way = |run: &RunKey| {
@@ -184,13 +198,12 @@ impl Engine {
         };
         let before = older.clone()..run.clone();
         self.ticks.range(before.clone()).any(|(_, due)| pending(due))
-            || (due.trigger == Trigger::CatchUp
-                && self
-                    .runs
-                    .range(before.clone())
-                    .map(|(run, _)| run)
-                    .chain(self.watches.range(before).map(|(run, _)| run))
-                    .any(under_way))
+            || self
+                .runs
+                .range(before.clone())
+                .map(|(run, _)| run)
+                .chain(self.watches.range(before).map(|(run, _)| run))
+                .any(under_way)
     }
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
@@ -243,6 +256,7 @@ impl Engine {
     }
 
     pub(super) fn claim_step(&mut self, now: Now, run: &RunKey) -> Option<Step> {
+        self.note_late(now, run);
         // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
         let needs_place = self.ticks.get(run).is_some_and(|due| due.needs_place);
         let take = self.free_places() > 0 || (!needs_place && self.is_occupied(run));
@@ -255,7 +269,9 @@ impl Engine {
         }
         due.store_failed = false;
         let spec = Arc::clone(&due.spec);
-        let asked = (due.previous, due.delay_ms, due.trigger, due.window);
+        let job = self.jobs.get(&run.job);
+        let previous = job.map_or(due.previous, |job| job.link(due.previous, run.scheduled_for));
+        let asked = (previous, due.delay_ms, due.trigger, due.window);
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         if take {
             self.taking.insert(run.clone());
@@ -318,10 +334,10 @@ impl Engine {
             }
             Verdict::TooOld => {
                 let schedule = &due.spec.schedule;
-                let other = answer
-                    .job
-                    .as_ref()
-                    .is_some_and(|job| job.schedule != schedule.record() || job.zone != schedule.zone().name());
+                let other = answer.job.as_ref().is_some_and(|job| {
+                    let before = job.former.iter().any(|former| run.scheduled_for.seconds() <= former.until);
+                    before || job.schedule != schedule.record() || job.zone != schedule.zone().name()
+                });
                 self.skip(run, if other { SkipReason::Rescheduled } else { SkipReason::Late });
             }
             Verdict::Forgot => {

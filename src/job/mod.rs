@@ -3,6 +3,7 @@
 //! Engine and stores meet here: a [`Step`] is what a replica asks of a store about one job, an [`Answer`]
 //! what the store says, and both speak of [`JobRecord`] and [`RunRecord`]. Neither side knows the other.
 
+mod former;
 mod history;
 mod name;
 mod outcome;
@@ -14,6 +15,8 @@ mod step;
 mod table;
 mod tick;
 
+pub use former::FORMER_MOST;
+pub use former::Former;
 pub use history::HistoryEntry;
 pub use name::JobName;
 pub use name::NameError;

@@ -4,6 +4,7 @@
 //! Invariant: nothing here expires by time, and no instant of a replica's clock is kept. Instants are those of
 //! ticks, or of the store's own clock (and those serve people and the audit, never the question who owns what).
 
+use super::Former;
 use super::JobName;
 use super::Outcome;
 use super::ReplicaId;
@@ -27,6 +28,8 @@ pub struct JobRecord {
     pub schedule: String,
     /// The schedule's zone as last registered.
     pub zone: String,
+    /// The schedules before it, oldest first: those whose ticks may still be owed, and the last one of all.
+    pub former: Vec<Former>,
     /// Hash of the job's definition as last registered.
     pub spec_hash: String,
     /// When a replica last registered the job: store clock, milliseconds since the epoch.
@@ -382,6 +385,7 @@ impl JobRecord {
             ("revision", self.revision.to_string()),
             ("schedule", self.schedule.clone()),
             ("zone", self.zone.clone()),
+            ("former", Former::list_text(&self.former)),
             ("spec_hash", self.spec_hash.clone()),
             ("registered_at", self.registered_at.to_string()),
             ("since", self.since.to_string()),
@@ -419,6 +423,7 @@ impl JobRecord {
             revision: number(fields, "revision")?,
             schedule: fields.field("schedule").into(),
             zone: fields.field("zone").into(),
+            former: Former::parse_list(fields.field("former"))?,
             spec_hash: fields.field("spec_hash").into(),
             registered_at: number(fields, "registered_at")?,
             since: number(fields, "since")?,

@@ -2,6 +2,7 @@
 //! atomic by itself, and each is idempotent: a resent one changes nothing and gets the same verdict.
 
 use super::Ending;
+use super::Former;
 use super::JobName;
 use super::JobRecord;
 use super::MissedReason;
@@ -47,18 +48,27 @@ pub struct Registration {
     /// How long a run of the job can go on unknown to the store: the lease, then the grace and the margin,
     /// milliseconds. See [`JobRecord::quiet_ms`].
     pub quiet_ms: u64,
+    /// Two instants (seconds) between which no former schedule had a tick, the second of them the end of one; so
+    /// `decided_through` passes from one schedule to the next.
+    pub passed: Option<(i64, i64)>,
     /// What this replica was told of the job before; `None`: it has just met it.
     pub knew: Option<Knew>,
 }
 
 /// What a replica that registers a job again was told of it before. A store that kept everything knows all of it; one
 /// that did not learns here that it forgot, and what.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Knew {
     /// See [`JobRecord::since`], at this replica's last registration.
     pub since: i64,
     /// See [`JobRecord::decided_through`].
     pub decided_through: i64,
+    /// See [`JobRecord::schedule`]; a store that lost the job goes on from here. So also below.
+    pub schedule: String,
+    /// See [`JobRecord::zone`].
+    pub zone: String,
+    /// See [`JobRecord::former`].
+    pub former: Vec<Former>,
     /// Something that was told to this replica since then is not there any more.
     pub missing: bool,
     /// See [`JobRecord::forgot_at`].
@@ -331,7 +341,8 @@ pub enum Verdict {
     Registered {
         /// Whether the record was made by this step.
         fresh: bool,
-        /// Whether it held another schedule before.
+        /// Whether it held another schedule before, and holds this one now. With [`FORMER_MOST`](super::FORMER_MOST) former
+        /// ones that still owe ticks it does not: the record says which schedule counts.
         rescheduled: bool,
     },
     /// The run is ours, and not begun (again).

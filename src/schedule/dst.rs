@@ -46,6 +46,16 @@ pub struct DstRule {
     pub fold: Fold,
 }
 
+impl DstRule {
+    /// Reads `gap/fold`, as records have it.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (gap, fold) = text.split_once('/')?;
+        let gap = [Gap::RunAfter, Gap::Skip].into_iter().find(|rule| rule.as_str() == gap)?;
+        let fold = [Fold::First, Fold::Both].into_iter().find(|rule| rule.as_str() == fold)?;
+        Some(Self { gap, fold })
+    }
+}
+
 /// A wall-clock time that was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Gap {

@@ -56,6 +56,8 @@ const OCCURRENCES_MAX: usize = 10_000;
 
 /// Between the expressions of a job that has several. No expression contains it.
 const SEPARATOR: &str = "; ";
+/// Begins what a record says of the days on which clocks are set. No expression begins so.
+const DST_WORD: &str = "dst ";
 
 /// When a job is due: one or more expressions in a zone. Cheap to clone.
 ///
@@ -164,7 +166,20 @@ impl Schedule {
         if self.0.dst == DstRule::default() {
             return self.0.text.clone();
         }
-        format!("{}{SEPARATOR}dst {}/{}", self.0.text, gap.as_str(), fold.as_str())
+        format!("{}{SEPARATOR}{DST_WORD}{}/{}", self.0.text, gap.as_str(), fold.as_str())
+    }
+
+    /// Reads what [`record`](Self::record) wrote; `None`: it is nothing that this version reads, and so perhaps another
+    /// one's.
+    pub fn from_record(text: &str, zone: &Zone, salt: &str) -> Option<Self> {
+        let (texts, rule) = match text.rsplit_once(SEPARATOR) {
+            Some((texts, last)) if last.starts_with(DST_WORD) => (texts, DstRule::parse(&last[DST_WORD.len()..])?),
+            _ => (text, DstRule::default()),
+        };
+        let mut parts = texts.split(SEPARATOR).map(|text| Self::parse(text, zone, salt).ok());
+        let first = parts.next()??;
+        let whole = parts.try_fold(first, |all, part| part.map(|part| all.or(&part)))?;
+        Some(whole.with_dst(rule))
     }
 
     /// Each expression as a schedule of its own.

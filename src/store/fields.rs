@@ -1,11 +1,12 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 24] = [
+pub const JOB_FIELDS: [&str; 25] = [
     "format",
     "revision",
     "schedule",
     "zone",
+    "former",
     "spec_hash",
     "registered_at",
     "since",

@@ -17,6 +17,7 @@
 //! `begin` is the fence: it demands owner and start, so a claim that was taken over can never start. `lost` keeps the
 //! run open and its slot draining until its owner says that it ended, or nobody can be running it any more.
 
+mod former;
 mod guard;
 mod settling;
 mod slot;
@@ -124,17 +125,23 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
     let doubt = guard::doubt(picture, registration);
     // A new record may stand where a flushed or evicted one stood: what it may have forgotten is refused, not run.
     let since = now + registration.skew_tolerance_ms + EARLY_TOLERANCE_MS;
+    let knew = registration.knew.as_ref().filter(|knew| !knew.schedule.is_empty());
     let job = picture.job.get_or_insert_with(|| JobRecord {
         format: FORMAT,
         revision: 0,
-        schedule: registration.schedule.clone(),
-        zone: registration.zone.clone(),
+        schedule: knew.map_or(&registration.schedule, |knew| &knew.schedule).clone(),
+        zone: knew.map_or(&registration.zone, |knew| &knew.zone).clone(),
+        former: knew.map(|knew| knew.former.clone()).unwrap_or_default(),
         spec_hash: String::new(),
         registered_at: 0,
         since,
         floor: 0,
         // A replica that knew the job knows what the store has to settle.
-        decided_through: registration.knew.map_or(i64::MAX, |knew| knew.decided_through).min(since.div_euclid(1000)),
+        decided_through: registration
+            .knew
+            .as_ref()
+            .map_or(i64::MAX, |knew| knew.decided_through)
+            .min(since.div_euclid(1000)),
         last_begun: 0,
         range: None,
         slot: None,
@@ -149,13 +156,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         forgot_at: 0,
         quiet_ms: 0,
     });
-    let rescheduled = job.schedule != registration.schedule || job.zone != registration.zone;
-    if rescheduled {
-        // A changed schedule never makes misses of the past.
-        job.decided_through = job.decided_through.max(now.div_euclid(1000));
-    }
-    job.schedule.clone_from(&registration.schedule);
-    job.zone.clone_from(&registration.zone);
+    let rescheduled = former::reschedule(job, registration, now);
     job.spec_hash.clone_from(&registration.spec_hash);
     job.registered_at = now;
     job.keep_ms = registration.keep_ms;
@@ -391,7 +392,7 @@ fn decided(run: &RunRecord, output_tail: &str) -> History {
 
 /// The tick has a record now: if everything before it was decided, everything up to it is.
 fn advance(job: &mut JobRecord, previous: i64, tick: Tick) {
-    if job.decided_through >= previous {
+    if job.decided_through >= previous && !former::changed_between(job, previous, tick.seconds()) {
         job.decided_through = job.decided_through.max(tick.seconds());
     }
 }

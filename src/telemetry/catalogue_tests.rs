@@ -5,6 +5,7 @@ use super::events::*;
 use super::line::Fields;
 use super::line::level_word;
 use crate::job::Ending;
+use crate::job::Former;
 use crate::job::JobName;
 use crate::job::LostRunPolicy;
 use crate::job::MissedReason;
@@ -83,6 +84,7 @@ fn raise_events_of_the_daemon() {
     job_forgotten(&run().run.job, at);
     store_forgot(3, at);
     job_rescheduled(&run().run.job, Tick::from_seconds(60));
+    schedule_unreadable(&run().run.job, &Former::new(60, "UTC", "@daily"));
     job_ahead(&run().run.job, Tick::from_seconds(60));
     run_deferred(&run(), "too many open files");
     job_unreadable(&run().run.job, 2);

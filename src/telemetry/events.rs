@@ -74,6 +74,7 @@ mod fleet;
 pub use fleet::TableDisagrees;
 pub use fleet::clock_in_order;
 pub use fleet::clock_skewed;
+pub use fleet::schedule_unreadable;
 pub use fleet::table_agrees;
 pub use fleet::table_disagrees;
 
@@ -232,7 +233,7 @@ pub fn job_rescheduled(job: &JobName, through: Tick) {
     event!(
         WARN,
         "job_rescheduled",
-        "the schedule changed: ticks of the former one up to now that nobody had taken are not run",
+        "the schedule changed: ticks of the former one up to now that nobody had taken are settled without a run",
         job = job.as_str(),
         through = through.to_string()
     );
@@ -386,10 +387,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         SkipReason::ClaimedByOther => say!(INFO, "another replica has claimed this"),
         SkipReason::Baseline => say!(INFO, "the job is new here: its history begins after this tick"),
         SkipReason::Rescheduled => {
-            say!(
-                WARN,
-                "another schedule of this job was registered after this tick: the tables of the replicas differ"
-            );
+            say!(WARN, "another schedule of this job was registered before this was run");
         }
         SkipReason::Overlap => say!(INFO, "another run of the job is still going"),
         SkipReason::Superseded => say!(INFO, "a later tick of the job runs instead"),

@@ -1,5 +1,6 @@
 //! Three real daemons on one real store. The jobs themselves write the ledger that is checked.
 
+mod absence;
 mod amnesia;
 mod crash;
 mod outage;
@@ -17,8 +18,11 @@ use crate::support::daemon::Table;
 use crate::support::server::RedisServer;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
+use onecron::job::HistoryEntry;
+use onecron::job::JobName;
 use onecron::job::Tick;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A store for a fleet; with it, the server that must live as long.
 pub struct FleetStore {
@@ -105,8 +109,21 @@ impl Fleet {
 
     /// Waits for the first ledger line with a word, of a job.
     pub fn wait_for_entry(&self, word: &str, job: &str) -> Entry {
-        processes::until("the job has written to the ledger", || !self.entries(word, job).is_empty());
+        self.wait_for_entry_within(word, job, Duration::from_secs(30))
+    }
+
+    /// The same, with a limit.
+    pub fn wait_for_entry_within(&self, word: &str, job: &str, limit: Duration) -> Entry {
+        processes::until_limit("the job has written to the ledger", limit, || !self.entries(word, job).is_empty());
         self.entries(word, job).remove(0)
+    }
+
+    /// The newest entries of a job's history in the store, newest first.
+    pub fn history(&self, job: &str) -> Vec<HistoryEntry> {
+        let url = self.store.url.replace("sqlite:", &format!("sqlite:{}/", self.table.folder.path().display()));
+        let store = crate::support::bench::open(&url, "default");
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(store.history(&JobName::new(job).unwrap(), 200)).unwrap()
     }
 
     /// Position of the daemon with that replica id.

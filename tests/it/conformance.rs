@@ -7,6 +7,7 @@ mod life;
 mod members;
 mod races;
 mod records;
+mod schedules;
 mod settling;
 mod slots;
 mod stops;
@@ -161,7 +162,6 @@ conformance! {
         young_records_stay
         a_registration_is_fresh_once_and_follows_the_definition
         a_changed_schedule_is_told_to_whoever_registers_it_first
-        a_changed_schedule_makes_no_misses_of_the_past
         every_change_of_a_job_raises_its_revision
         the_history_is_newest_first_and_capped
         output_is_kept_for_the_newest_successes_and_failures
@@ -177,6 +177,17 @@ conformance! {
         steps_of_a_batch_see_one_another
         an_empty_batch_is_answered
         a_batch_of_five_hundred_is_answered_in_order;
+    schedules:
+        ticks_of_a_former_schedule_stay_open_after_the_change
+        a_former_schedule_is_kept_as_it_was_with_the_moment_of_the_change
+        nobody_passes_a_change_that_it_does_not_know_of
+        a_range_ends_where_the_schedule_changed
+        what_is_decided_passes_a_change_when_a_replica_says_that_nothing_is_owed
+        nothing_is_passed_that_may_be_owed
+        a_former_schedule_goes_when_it_is_passed_and_the_last_one_stays
+        a_change_waits_while_too_many_former_schedules_owe_ticks
+        a_schedule_that_comes_and_goes_at_once_leaves_the_one_before_as_it_was
+        a_store_that_lost_the_job_goes_on_from_what_a_replica_knew_of_its_schedules;
     members:
         a_member_sees_itself_and_the_others_by_name
         a_new_presence_takes_the_place_of_the_one_before

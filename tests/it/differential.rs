@@ -13,6 +13,7 @@ use onecron::job::Claim;
 use onecron::job::Decision;
 use onecron::job::Ending;
 use onecron::job::Expect;
+use onecron::job::Former;
 use onecron::job::HistoryEntry;
 use onecron::job::JobName;
 use onecron::job::JobRecord;
@@ -186,6 +187,12 @@ fn registration_of(
         3 => knew(false, 20),
         _ => None,
     };
+    registration.passed = (made.spoilt % 3 == 0).then_some((decided_through, 0));
+    if let Some(knew) = registration.knew.as_mut().filter(|_| made.spoilt % 2 == 0) {
+        knew.schedule = format!("{}\n* * * *", made.owner);
+        knew.zone = "Asia/Tokyo".into();
+        knew.former = vec![Former::new(tick(now, 1).seconds(), "UTC", "@daily")];
+    }
     if registration.knew.is_some() {
         registration.skew_tolerance_ms = -5_700_000;
     }
@@ -311,6 +318,11 @@ fn timeless(mut answer: Answer, ticks: &[Tick]) -> Answer {
 fn timeless_job(mut job: JobRecord, ticks: &[Tick]) -> JobRecord {
     (job.registered_at, job.since, job.forgot_at) = (0, 0, i64::from(job.forgot_at != 0));
     job.identity.clear();
+    for former in &mut job.former {
+        if !ticks.iter().any(|tick| tick.seconds() == former.until) {
+            former.until = 0; // so, too
+        }
+    }
     if !ticks.iter().any(|tick| tick.seconds() == job.decided_through) {
         job.decided_through = 0; // the moment of a registration
     }
@@ -348,7 +360,10 @@ fn the_stores_agree_on_random_steps() {
 /// A registration of a replica that has seen this store's record: its instants are those of its own clock.
 fn know(step: &mut Step, record: Option<JobRecord>) {
     let (Step::Register(registration), Some(record)) = (step, record) else { return };
-    registration.knew = registration.knew.map(|knew| Knew { since: record.since, forgot_at: record.forgot_at, ..knew });
+    let knew = registration.knew.take();
+    registration.knew = knew.map(|knew| Knew { since: record.since, forgot_at: record.forgot_at, ..knew });
+    // Of the schedules that it was told of, one is passed: from before what is decided, or from after.
+    registration.passed = registration.passed.and_then(|(from, _)| Some((from, record.former.last()?.until)));
 }
 
 async fn compare(benches: &[Bench], moves: &[Move], case: u32) -> Result<(), TestCaseError> {

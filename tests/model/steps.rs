@@ -188,6 +188,7 @@ pub fn registration() -> Step {
         keep_ms: 1000,
         history: [200, 3, 10],
         quiet_ms: 1000,
+        passed: None,
         knew: None,
     })
 }

@@ -35,6 +35,7 @@ pub fn seeds() -> Range<u64> {
 pub type Met = BTreeMap<&'static str, u64>;
 
 /// Runs all seeds, and says what went wrong by seed.
+#[expect(clippy::disallowed_methods, reason = "how long a campaign takes is for people; no world knows of it")]
 pub fn failures(seeds: Range<u64>, faults: Faults) -> (Vec<(u64, String)>, Met) {
     let threads =
         number("ONECRON_THREADS").unwrap_or_else(|| std::thread::available_parallelism().map_or(2, |n| n.get() as u64));

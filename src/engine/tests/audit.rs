@@ -169,6 +169,30 @@ fn a_chain_that_is_broken_is_joined_without_a_second_word() {
 }
 
 #[test]
+fn what_a_store_forgot_is_settled_again_without_a_second_word() {
+    let mut bench = audit(job("a"), (10_000, 3600));
+    bench.until(10_005_000);
+    let done = |decided, revision| {
+        let job = Some(JobRecord { revision, ..job_record(TICK + decided) });
+        Answer { job, ..with(Verdict::Settled, mine(&run_at(7200), (RunState::Done, 0, 0))) }
+    };
+    assert_eq!(notices(&bench.reply(vec![done(7200, 2)])).len(), 1);
+    // It was killed, and has a new record of the job, in which less is decided.
+    bench.tell(Event::StoreChanged);
+    let fresh = Answer {
+        job: Some(job_record(TICK + 3600)),
+        ..answer(Verdict::Registered { fresh: true, rescheduled: false })
+    };
+    let effects = bench.until_with(10_040_000, &mut |step| match step {
+        Step::Register(_) => Some(fresh.clone()),
+        Step::Settle { .. } => Some(done(7200, 2)),
+        step => Some(yes(step)),
+    });
+    assert!(settled(&effects).contains(&7200), "{effects:?}");
+    assert!(!notices(&effects).iter().any(|notice| matches!(notice, Notice::RunMissed { .. })), "{effects:?}");
+}
+
+#[test]
 fn nothing_is_settled_while_nobody_knows_what_is_decided() {
     let mut bench = Bench::start(&[job("a")], 10, 10_000);
     bench.fail();

@@ -1,6 +1,7 @@
 //! Late ticks, and ticks that are not to run.
 
 use super::answers::*;
+use super::replicas::Replicas;
 use super::*;
 
 const NONE: [i64; 0] = [];
@@ -163,4 +164,76 @@ fn a_suspended_job_has_no_misses_from_when_nobody_was_up() {
         .collect();
     assert_eq!(decisions, [Decision::Skipped(SkipReason::Suspended)]);
     assert_eq!(notices(&effects), []);
+}
+
+/// Every ten seconds, and each run takes seven; the store was away, or all replicas were.
+fn late_ticks_of_two(spec: JobSpec) -> (Replicas, impl Fn(&Replicas) -> Vec<i64>) {
+    let mut fleet = Replicas::new(-25);
+    fleet.start("old", std::slice::from_ref(&spec));
+    fleet.until(5);
+    fleet.kill("old");
+    fleet.takes = secs(7);
+    fleet.until(38);
+    (fleet, |fleet| fleet.started.iter().map(|run| run.scheduled_for.seconds() - TICK).filter(|at| *at > 0).collect())
+}
+
+#[test]
+fn late_ticks_run_one_after_the_other_on_several_replicas() {
+    for policy in [ConcurrencyPolicy::Forbid, ConcurrencyPolicy::Queue] {
+        let spec = JobSpec { concurrency_policy: policy, ..often(CatchUp::All) };
+        let (mut fleet, started) = late_ticks_of_two(spec.clone());
+        fleet.start("web-1", std::slice::from_ref(&spec));
+        fleet.start("web-2", std::slice::from_ref(&spec));
+        fleet.until(38 + 80);
+        let started = started(&fleet);
+        assert_eq!(started[..6], [10, 20, 30, 40, 50, 60], "{policy:?}");
+        assert_eq!(fleet.not_run(), [], "{policy:?}");
+    }
+}
+
+/// Each knows only what the store told it when it asked.
+#[test]
+fn a_late_tick_waits_for_the_slot_that_an_earlier_late_one_has_elsewhere() {
+    for (trigger, waits) in [("catch-up", true), ("schedule", false)] {
+        let (mut bench, _) = late(often(CatchUp::All));
+        bench.reply(vec![held(record(&run_at(0), (RunState::Done, 1, 3)))]);
+        bench.until_with(bench.clock() + 1_000, &mut |step| matches!(step, Step::Claim(_)).then(|| yes(step)));
+        let Some(Step::Begin { run: late, .. }) = bench.steps().first().cloned() else { panic!("{:?}", bench.steps()) };
+        let begun = RunRecord { trigger: trigger.into(), ..record(&run_at(0), (RunState::Begun, 1, 4)) };
+        let busy =
+            Answer { open: vec![begun], ..answer(Verdict::Busy { occupant: run().scheduled_for, renewed: true }) };
+        let effects = bench.reply(vec![busy]);
+        assert_eq!(notices(&effects).is_empty(), waits, "{trigger}: {effects:?}");
+        let asks = bench.until(bench.clock() + 1_000);
+        let begins = asked(&asks)
+            .iter()
+            .any(|step| step.run() == Some(&late) && matches!(step, Step::Begin { .. } | Step::Wait { .. }));
+        assert_eq!(begins, waits, "{trigger}");
+    }
+}
+
+/// What was on time when it came is late when the store is back.
+#[test]
+fn ticks_that_came_while_the_store_was_away_run_in_turn_too() {
+    let mut bench = Bench::ready(&[often(CatchUp::All)], 10);
+    for second in -50..=35 {
+        bench.until(second * 1_000);
+        while !bench.pending.is_empty() {
+            bench.fail();
+        }
+    }
+    let mut first = None;
+    let effects = bench.until_with(38_000, &mut |step| {
+        if let Step::Claim(claim) = step {
+            first.get_or_insert_with(|| claim.clone());
+        }
+        Some(yes(step))
+    });
+    let first = first.unwrap();
+    assert_eq!(first.trigger, "catch-up");
+    assert_eq!(
+        claims(&effects).into_iter().max(),
+        Some(first.run.scheduled_for.seconds() - TICK),
+        "the next one waits"
+    );
 }

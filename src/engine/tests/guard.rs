@@ -38,7 +38,7 @@ fn knew(effects: &[Effect]) -> Option<Knew> {
     let Some(Step::Register(registration)) = steps.iter().find(|step| step.name() == "register") else {
         panic!("{effects:?}")
     };
-    registration.knew
+    registration.knew.clone()
 }
 
 #[test]
@@ -47,7 +47,8 @@ fn a_job_is_met_without_knowing_and_then_with_what_was_heard() {
     assert!(matches!(&bench.steps()[..], [Step::Register(Registration { knew: None, quiet_ms: 36_300, .. })]));
     bench.reply_yes();
     let effects = bench.tell(Event::StoreChanged);
-    let told = Knew { since: 0, decided_through: DECIDED, ..Knew::default() };
+    let (schedule, zone) = ("@every 1h".into(), "UTC".into());
+    let told = Knew { since: 0, decided_through: DECIDED, schedule, zone, ..Knew::default() };
     assert_eq!(knew(&effects), Some(told));
 }
 

@@ -14,12 +14,14 @@ mod claims;
 mod clock;
 mod drain;
 mod fleet;
+mod former;
 mod guard;
 mod jitter;
 mod leases;
 mod outages;
 mod places;
 mod reload;
+mod replicas;
 mod retries;
 mod slots;
 mod stops;
@@ -196,7 +198,7 @@ impl Bench {
 
     fn tell(&mut self, mut event: Event) -> Vec<Effect> {
         if let Event::Answered { result: Ok(answers), .. } = &mut event {
-            answers.iter_mut().for_each(|answer| self.leave_out_older_news(answer));
+            answers.iter_mut().for_each(|answer| self.complete(answer));
         }
         let effects = self.engine.handle(self.now, event);
         for effect in &effects {
@@ -205,6 +207,17 @@ impl Bench {
             }
         }
         effects
+    }
+
+    /// Fills in what most tests do not care for.
+    fn complete(&self, answer: &mut Answer) {
+        self.leave_out_older_news(answer);
+        let spec = self.engine.jobs.values().next().map(|job| &job.spec);
+        if let (Some(record), Some(spec)) = (&mut answer.job, spec)
+            && record.schedule.is_empty()
+        {
+            record.schedule = spec.schedule.record();
+        }
     }
 
     /// An answer made by [`answers::answer`] says nothing of the job that is newer than what was said before. To the

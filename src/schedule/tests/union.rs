@@ -7,6 +7,7 @@ use super::ticks;
 use crate::schedule::DstRule;
 use crate::schedule::Fold;
 use crate::schedule::Gap;
+use crate::schedule::Zone;
 
 fn all(texts: &[&str]) -> Schedule {
     let read = texts.iter().map(|text| schedule(text, "Europe/Berlin"));
@@ -65,6 +66,26 @@ fn the_record_tells_apart_what_has_other_ticks() {
     assert_eq!(one.record(), "30 2 * * *");
     assert_eq!(one.with_dst(rule).record(), "30 2 * * *; dst Skip/First");
     assert_eq!(all(&["30 2 * * *", "@hourly"]).with_dst(rule).record(), "30 2 * * *; @hourly; dst Skip/First");
+}
+
+#[test]
+fn a_record_is_read_as_the_schedule_that_wrote_it() {
+    let zone = Zone::find("Europe/Berlin").unwrap();
+    let rule = DstRule { gap: Gap::Skip, fold: Fold::Both };
+    let several = all(&["30 2 * * *", "@every 90s", "H H(0-7) * * *"]);
+    for schedule in [schedule("*/5 * * * *", "Europe/Berlin"), several.clone(), several.with_dst(rule)] {
+        assert_eq!(Schedule::from_record(&schedule.record(), &zone, "job"), Some(schedule));
+    }
+    for text in [
+        "",
+        "@sometimes",
+        "30 2 * * *; @sometimes",
+        "30 2 * * *; dst Skip",
+        "30 2 * * *; dst Skip/Never",
+        "dst Skip/Both",
+    ] {
+        assert_eq!(Schedule::from_record(text, &zone, "job"), None, "{text}");
+    }
 }
 
 /// What the other part handles is left out before the list is cut, and not after.

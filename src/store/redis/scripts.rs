@@ -102,6 +102,7 @@ mod tests {
     use super::*;
     use crate::job::EARLY_TOLERANCE_MS;
     use crate::job::FORMAT;
+    use crate::job::FORMER_MOST;
     use crate::job::NUMBER_LEAP;
     use crate::job::STARTS_MOST;
     use crate::store::transition::DROPPED_MOST;
@@ -113,6 +114,7 @@ mod tests {
             ("EARLY_TOLERANCE_MS", EARLY_TOLERANCE_MS),
             ("STARTS_MOST", i64::from(STARTS_MOST)),
             ("NUMBER_LEAP", i64::try_from(NUMBER_LEAP).unwrap()),
+            ("FORMER_MOST", i64::try_from(FORMER_MOST).unwrap()),
             ("DROPPED_MOST", i64::try_from(DROPPED_MOST).unwrap()),
         ] {
             assert!(COMMON.contains(&format!("local {name} = {value}\n")), "{name} is not {value} in common.lua");

@@ -4,6 +4,7 @@ use crate::job::Answer;
 use crate::job::Claim;
 use crate::job::Decision;
 use crate::job::Expect;
+use crate::job::Former;
 use crate::job::HistoryEntry;
 use crate::job::JobRecord;
 use crate::job::Reassert;
@@ -84,7 +85,7 @@ fn own_arguments(step: &Step) -> Vec<String> {
     args
 }
 
-fn text_of(number: Option<i32>) -> String {
+fn text_of<T: ToString>(number: Option<T>) -> String {
     number.map_or_else(String::new, |number| number.to_string())
 }
 
@@ -111,8 +112,9 @@ fn reassert_arguments(reassert: &Reassert) -> [String; 14] {
     ]
 }
 
-fn registration_arguments(registration: &Registration) -> [String; 15] {
-    let knew = registration.knew.unwrap_or_default();
+fn registration_arguments(registration: &Registration) -> [String; 20] {
+    let knew = registration.knew.clone().unwrap_or_default();
+    let (from, until) = registration.passed.unzip();
     let [ticks, successful, failed] = registration.history;
     [
         registration.schedule.clone(),
@@ -130,6 +132,11 @@ fn registration_arguments(registration: &Registration) -> [String; 15] {
         flag(knew.missing),
         knew.forgot_at.to_string(),
         knew.quiet_for_ms.to_string(),
+        knew.schedule,
+        knew.zone,
+        Former::list_text(&knew.former),
+        text_of(from),
+        text_of(until),
     ]
 }
 

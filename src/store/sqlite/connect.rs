@@ -23,13 +23,14 @@ use tokio::time::timeout;
 
 /// What brings the tables from one version to the next, oldest first. Thousands are forms that an older program cannot
 /// use, the rest are additions that it leaves alone.
-const MIGRATIONS: [(i64, &str); 6] = [
+const MIGRATIONS: [(i64, &str); 7] = [
     (1000, include_str!("schema/1000.sql")),
     (1001, include_str!("schema/1001.sql")),
     (1002, include_str!("schema/1002.sql")),
     (1003, include_str!("schema/1003.sql")),
     (1004, include_str!("schema/1004.sql")),
     (1005, include_str!("schema/1005.sql")),
+    (1007, include_str!("schema/1007.sql")),
 ];
 const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 const SCHEMA_FIRST: i64 = MIGRATIONS[0].0;

@@ -51,7 +51,7 @@ pub(super) enum Doubt {
 }
 
 pub(super) fn doubt(picture: &Picture, registration: &Registration) -> Doubt {
-    let knew = registration.knew;
+    let knew = registration.knew.as_ref();
     let Some(job) = &picture.job else {
         return if knew.is_some() { Doubt::Missing } else { Doubt::None };
     };
@@ -90,13 +90,16 @@ pub(super) fn note(picture: &mut Picture, registration: &Registration, (doubt, n
         // The longest lease and grace of all tables counts.
         job.quiet_ms = job.quiet_ms.max(registration.quiet_ms);
         let seen = |quiet_ms| {
-            registration.knew.is_some_and(|knew| knew.forgot_at == job.forgot_at && knew.quiet_for_ms >= quiet_ms)
+            registration
+                .knew
+                .as_ref()
+                .is_some_and(|knew| knew.forgot_at == job.forgot_at && knew.quiet_for_ms >= quiet_ms)
         };
         if seen(job.quiet_ms) {
             job.quiet_ms = 0;
         }
     }
-    if let Some(knew) = registration.knew {
+    if let Some(knew) = &registration.knew {
         // What was decided stays so, whether the store knows it or not.
         job.decided_through = job.decided_through.max(knew.decided_through.min(job.since.div_euclid(1000)));
     }

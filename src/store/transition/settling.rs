@@ -6,6 +6,7 @@ use super::advance;
 use super::close;
 use super::count;
 use super::decided;
+use super::former;
 use super::guard;
 use crate::job::Decision;
 use crate::job::Expect;
@@ -55,7 +56,10 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             if picture.run.as_ref().is_some_and(|run| run.number == 0 && is_settled(run, owner, *decision)) {
                 return Verdict::Settled; // sent again
             }
-            let follows = *previous <= job.decided_through && job.decided_through < first.seconds() && *first <= tick;
+            let follows = *previous <= job.decided_through
+                && job.decided_through < first.seconds()
+                && *first <= tick
+                && !former::changed_between(job, *previous, tick.seconds());
             let fits = matches!(decision, Decision::Missed(_) | Decision::Skipped(_));
             if !follows || !fits || guard::says_too_much(job, (*first, None), *decision) {
                 return Verdict::Changed;

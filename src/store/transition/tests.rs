@@ -30,6 +30,7 @@ fn registered() -> Records {
         keep_ms: 3_600_000,
         history: [9, 9, 9],
         quiet_ms: 40_000,
+        passed: None,
         knew: None,
     };
     records.apply(&Step::Register(registration), NOW);

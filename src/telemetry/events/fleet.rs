@@ -1,8 +1,10 @@
 //! Events about replicas as a fleet: their tables and their clocks.
 
 use super::millis;
+use crate::job::Former;
 use crate::job::JobName;
 use crate::job::ReplicaId;
+use crate::job::Tick;
 use std::time::Duration;
 
 /// How other replicas differ from this one.
@@ -57,6 +59,19 @@ pub fn table_disagrees(found: TableDisagrees<'_>) {
 /// All replicas have the same again.
 pub fn table_agrees(revision: &str) {
     event!(INFO, "table_agrees", "all replicas have the same table and program again", revision);
+}
+
+/// A schedule that the job was registered with before cannot be read here.
+pub fn schedule_unreadable(job: &JobName, former: &Former) {
+    event!(
+        ERROR,
+        "schedule_unreadable",
+        "a former schedule of this job cannot be read here: ticks of it that nobody had taken are not known, and not recorded",
+        job = job.as_str(),
+        schedule = former.schedule,
+        timezone = former.zone,
+        through = Tick::from_seconds(former.until).to_string()
+    );
 }
 
 /// This machine's clock and the store's are further apart than tolerated. Positive: ours is ahead. `severe`: so far that

@@ -6,9 +6,7 @@ use super::FleetStore;
 use super::entry;
 use crate::processes;
 use nix::sys::signal::Signal;
-use onecron::store::Store;
 use serde_json::Value;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The lease of the tables in these tests.
@@ -52,14 +50,6 @@ fn wait_for_lost(fleet: &Fleet, among: &[usize], limit: Duration) -> Value {
     }
 }
 
-fn history(fleet: &Fleet) -> Vec<onecron::job::HistoryEntry> {
-    let url = fleet.store.url.replace("sqlite:", &format!("sqlite:{}/", fleet.table.folder.path().display()));
-    let store: Arc<dyn Store> = crate::support::bench::open(&url, "default");
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let job = onecron::job::JobName::new("long").unwrap();
-    runtime.block_on(store.history(&job, 100)).unwrap()
-}
-
 fn a_killed_replicas_run_is_lost_and_recorded_once(store: FleetStore) {
     let (mut fleet, began, owner) = running("Report", store);
     let others: Vec<usize> = (0..3).filter(|&number| number != owner).collect();
@@ -79,7 +69,7 @@ fn a_killed_replicas_run_is_lost_and_recorded_once(store: FleetStore) {
     let starts = fleet.entries("began", "long").into_iter().filter(|entry| entry.tick == began.tick).count();
     assert_eq!(starts, 1, "at most once");
     assert!(!processes::is_alive(began.pid), "its process is gone");
-    let lost: Vec<_> = history(&fleet).into_iter().filter(|entry| entry.outcome == "lost").collect();
+    let lost: Vec<_> = fleet.history("long").into_iter().filter(|entry| entry.outcome == "lost").collect();
     assert_eq!(lost.len(), 1, "{lost:?}");
     assert_eq!(lost[0].scheduled_for, began.tick.to_string());
 }

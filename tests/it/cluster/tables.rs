@@ -105,3 +105,51 @@ fn additions_of_a_newer_version_survive_and_a_newer_form_stops_its_own_job_only(
     assert_eq!(server.command("HGETALL onecron:default:{newer}:job"), before, "left as it was");
     assert_eq!(server.command("HGET onecron:default:{fine}:job colour"), "$4\r\nblue\r\n");
 }
+
+/// All replicas were stopped, and come back with another schedule when ticks of the former one are over.
+#[test]
+fn ticks_of_a_schedule_that_changed_while_nobody_was_up_have_one_record_and_one_line_each() {
+    let Some(store) = FleetStore::redis() else { return };
+    let by = |schedule: &str| format!("{}    startingDeadline: 1s\n", job("work", schedule, "'true'"));
+    let mut fleet = Fleet::start(&by("*/3 * * * * *"), store, 1);
+    fleet.daemons[0].wait_for_event("run_finished");
+    let mut first = fleet.daemons.remove(0);
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait_for_exit(), 0);
+
+    let store: Arc<dyn Store> = crate::support::bench::open(&fleet.store.url, "default");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let record = || runtime.block_on(store.jobs()).unwrap().remove(0).1;
+    let last = record().decided_through;
+    processes::until_limit("three ticks came", LIMIT, || {
+        runtime.block_on(store.server_time()).unwrap().timestamp() >= last + 10
+    });
+    let file = fleet.table.folder.path().join("jobs.yaml");
+    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace("*/3 ", "*/4 ")).unwrap();
+    let daemons = [2, 3].map(|number| fleet.launch(number).start());
+    let finished = |line: &Value| line["event"] == "run_finished";
+    for daemon in &daemons {
+        daemon.wait_for_event("daemon_ready");
+    }
+    processes::until_limit("a tick of the new one ran", LIMIT, || {
+        daemons.iter().any(|daemon| daemon.lines().iter().any(finished))
+    });
+    processes::until_limit("all is decided", LIMIT, || {
+        record().former.iter().all(|f| f.until < record().decided_through)
+    });
+
+    let changed = record().former[0].until;
+    let history = runtime.block_on(store.history(&onecron::job::JobName::new("work").unwrap(), 200)).unwrap();
+    let text = |seconds| onecron::job::Tick::from_seconds(seconds).to_string();
+    let lines = |seconds: i64| {
+        let lines = daemons.iter().flat_map(Daemon::lines);
+        lines.filter(|line| line["scheduled_for"] == text(seconds).as_str() && line["reason"] != "missed").count()
+    };
+    for tick in last + 1..=changed {
+        let records = history.iter().filter(|entry| entry.scheduled_for == text(tick)).count();
+        let owed = usize::from(tick % 3 == 0);
+        assert_eq!((records, lines(tick)), (owed, owed), "{tick}: {history:?}");
+    }
+    let missed = history.iter().filter(|entry| entry.outcome == "missed" && entry.reason == "no_replica").count();
+    assert!(missed >= 2, "{history:?}");
+}

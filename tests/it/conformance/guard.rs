@@ -53,7 +53,7 @@ async fn forget_up_to(scene: &Scene, n: i64) {
 }
 
 fn missing(registration: &mut Registration) {
-    registration.knew = registration.knew.map(|knew| Knew { missing: true, ..knew });
+    registration.knew = registration.knew.take().map(|knew| Knew { missing: true, ..knew });
 }
 
 /// The silence after a loss is over.
@@ -63,7 +63,7 @@ async fn end_silence(scene: &Scene) {
 }
 
 fn watched(registration: &mut Registration, quiet_for_ms: u64) {
-    registration.knew = registration.knew.map(|knew| Knew { quiet_for_ms, ..knew });
+    registration.knew = registration.knew.take().map(|knew| Knew { quiet_for_ms, ..knew });
 }
 
 async fn assert_run(scene: &Scene, n: i64, (who, start, begun): (&str, u32, bool)) -> Verdict {
@@ -163,13 +163,14 @@ pub async fn a_complaint_counts_once(scene: Scene) {
 
 pub async fn what_a_replica_knew_to_be_decided_stays_decided(scene: Scene) {
     register_up_to(&scene, 9, |registration| {
-        let knew = registration.knew.unwrap();
+        let knew = registration.knew.clone().unwrap();
         registration.knew = Some(Knew { missing: true, decided_through: scene.tick(5).seconds(), ..knew });
     })
     .await;
     assert_eq!(job(&scene).await.decided_through, scene.tick(5).seconds());
     let ahead = |registration: &mut Registration| {
-        registration.knew = registration.knew.map(|knew| Knew { decided_through: scene.tick(50).seconds(), ..knew });
+        registration.knew =
+            registration.knew.take().map(|knew| Knew { decided_through: scene.tick(50).seconds(), ..knew });
     };
     register_up_to(&scene, 9, ahead).await;
     let record = job(&scene).await;
@@ -312,7 +313,7 @@ pub async fn unknown_gives_way_to_the_owners_word(scene: Scene) {
 /// All up to a tick is known to be decided, since somebody had it; but its record is lost.
 pub async fn a_lost_record_can_be_settled_as_unknown_below_decided_through(scene: Scene) {
     register_up_to(&scene, 5, |registration| {
-        let knew = registration.knew.unwrap();
+        let knew = registration.knew.clone().unwrap();
         registration.knew = Some(Knew { missing: true, decided_through: scene.tick(4).seconds(), ..knew });
     })
     .await;
@@ -331,7 +332,7 @@ pub async fn no_run_that_must_not_overlap_begins_before_the_silence_was_watched(
     assert_eq!(scene.begin(4, "web-1", 0).await, Verdict::Quiet, "not long enough");
     register_up_to(&scene, 0, |registration| {
         watched(registration, QUIET_MS);
-        registration.knew = registration.knew.map(|knew| Knew { forgot_at: knew.forgot_at - 1, ..knew });
+        registration.knew = registration.knew.take().map(|knew| Knew { forgot_at: knew.forgot_at - 1, ..knew });
     })
     .await;
     assert_eq!(scene.begin(4, "web-1", 0).await, Verdict::Quiet, "that was another loss");

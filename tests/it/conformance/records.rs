@@ -117,16 +117,6 @@ pub async fn a_registration_is_fresh_once_and_follows_the_definition(scene: Scen
     assert_eq!(scene.look(1).await.job, Some(job));
 }
 
-pub async fn a_changed_schedule_makes_no_misses_of_the_past(scene: Scene) {
-    let changes: [fn(&mut Registration); 2] = [|r| r.schedule = "*/5 * * * *".into(), |r| r.zone = "UTC".into()];
-    for (n, change) in (1..).zip(changes) {
-        let now = scene.store.server_time().await.unwrap().timestamp();
-        let job = scene.register_with(change).await.job.unwrap();
-        assert!(job.decided_through >= now);
-        assert_eq!(scene.claim(n, "web-1").await, Verdict::TooOld);
-    }
-}
-
 pub async fn every_change_of_a_job_raises_its_revision(scene: Scene) {
     let revision = async || scene.look(1).await.job.unwrap().revision;
     let mut last = revision().await;

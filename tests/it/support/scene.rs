@@ -45,6 +45,7 @@ pub fn registration(job: &JobName) -> Registration {
         keep_ms: 24 * HOUR_MS,
         history: [200, 3, 10],
         quiet_ms: 40_000,
+        passed: None,
         knew: None,
     }
 }

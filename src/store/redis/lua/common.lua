@@ -12,6 +12,7 @@ local EARLY_TOLERANCE_MS = 250
 local STARTS_MOST = 3
 local DROPPED_MOST = 2
 local NUMBER_LEAP = 1000
+local FORMER_MOST = 5
 
 local prefix = string.sub(KEYS[1], 1, -4) -- without `job`
 local tick, tick_s = ARGV[1], tonumber(ARGV[2])
@@ -289,9 +290,21 @@ local function despite_full_memory()
   redis.call('HDEL', KEYS[1], '-')
 end
 
+-- Whether the schedule changed after one instant and before the other (seconds). Then whoever says that no tick lies
+-- between them knows only one of the schedules.
+local function changed_between(previous, last)
+  for line in string.gmatch(job.is.former, '[^\n]+') do
+    local ends = tonumber(string.match(line, '^%S+'))
+    if previous < ends and ends < last then
+      return true
+    end
+  end
+  return false
+end
+
 -- The tick has a record now: if everything before it was decided, everything up to it is.
 local function advance(previous)
-  if num(job.is.decided_through) >= previous then
+  if num(job.is.decided_through) >= previous and not changed_between(previous, tick_s) then
     set(job, 'decided_through', int(math.max(num(job.is.decided_through), tick_s)))
   end
 end

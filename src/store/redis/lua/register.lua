@@ -1,5 +1,6 @@
 -- schedule, zone, spec_hash, skew_tolerance_ms, keep_ms, history_ticks, history_successful, history_failed, quiet_ms,
--- and whether the replica knew the job; then: since, decided_through, missing, forgot_at, quiet_for_ms
+-- and whether the replica knew the job; then: since, decided_through, missing, forgot_at, quiet_for_ms, schedule, zone,
+-- former; and what is passed: from, until
 local schedule, zone = ARGV[3], ARGV[4]
 local knew = ARGV[12] == '1'
 local fresh = not job
@@ -27,7 +28,6 @@ else
     doubt = 'restarted'
   end
 end
-local rescheduled = job and (job.is.schedule ~= schedule or job.is.zone ~= zone)
 
 if fresh then
   job = new_record(KEYS[1], JOB_FIELDS)
@@ -36,6 +36,10 @@ if fresh then
   set(job, 'revision', '0')
   set(job, 'since', int(since))
   set(job, 'floor', '0')
+  local goes_on = knew and ARGV[18] ~= ''
+  set(job, 'schedule', goes_on and ARGV[18] or schedule)
+  set(job, 'zone', goes_on and ARGV[19] or zone)
+  set(job, 'former', goes_on and ARGV[20] or '')
   -- A replica that knew the job knows what the store has to settle.
   local through = math.floor(since / 1000)
   set(job, 'decided_through', int(knew and math.min(through, tonumber(ARGV[14])) or through))
@@ -43,13 +47,33 @@ if fresh then
   for _, name in ipairs({ 'failures', 'forgot_at', 'quiet_ms', 'evicted' }) do
     set(job, name, '0')
   end
-elseif rescheduled then
-  -- A changed schedule never makes misses of the past.
-  set(job, 'decided_through', int(math.max(num(job.is.decided_through), math.floor(now / 1000))))
 end
 
-set(job, 'schedule', schedule)
-set(job, 'zone', zone)
+-- The ticks of a former schedule stay owed, those of the new one begin now: see former.rs.
+local former, ends = {}, {}
+for line in string.gmatch(job.is.former, '[^\n]+') do
+  former[#former + 1] = line
+  ends[#ends + 1] = tonumber(string.match(line, '^%S+'))
+end
+local from, passed = tonumber(ARGV[21]), tonumber(ARGV[22])
+for _, at in ipairs(ends) do
+  if at == passed and num(job.is.decided_through) >= from then
+    set(job, 'decided_through', int(math.max(num(job.is.decided_through), passed)))
+  end
+end
+-- The newest one stays: its end is what no replica that has not heard of it may pass.
+while #former > 1 and ends[1] <= num(job.is.decided_through) do
+  table.remove(former, 1)
+  table.remove(ends, 1)
+end
+local rescheduled = (job.is.schedule ~= schedule or job.is.zone ~= zone) and #former < FORMER_MOST
+if rescheduled then
+  local at = math.max(math.floor(now / 1000), ends[#ends] or 0)
+  former[#former + 1] = int(at) .. ' ' .. string.gsub(job.is.zone .. ' ' .. job.is.schedule, '\n', ' ')
+  set(job, 'schedule', schedule)
+  set(job, 'zone', zone)
+end
+set(job, 'former', table.concat(former, '\n'))
 set(job, 'spec_hash', ARGV[5])
 set(job, 'registered_at', int(now))
 set(job, 'keep_ms', ARGV[7])

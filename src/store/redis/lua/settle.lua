@@ -81,7 +81,7 @@ elseif expect == 'range' then
   local through = num(job.is.decided_through)
   if is_settled(owner) and run.is.number == '0' then
     return answer('settled')
-  elseif previous > through or through >= first_s or first_s > tick_s
+  elseif previous > through or through >= first_s or first_s > tick_s or changed_between(previous, tick_s)
     or (decision ~= 'missed' and decision ~= 'skipped') or says_too_much(first_s * 1000) then
     return answer('changed')
   end
