@@ -54,6 +54,7 @@
 //! | A tick that nobody decided is settled after its deadline, once | [`audit::a_tick_that_nobody_was_there_for_is_missed_once`] |
 //! | Settling is never too old | `conformance::settling::settling_is_never_too_old` |
 //! | A long outage is settled as ranges, in which a claim is answered | [`audit::a_long_absence_is_a_few_ranges_and_a_claim_in_one_is_answered`] |
+//! | A changed schedule settles what the former one owed | `conformance::schedules::ticks_of_a_former_schedule_stay_open_after_the_change`, `engine::tests::former` |
 //! | A store that lost everything begins a new history, and that is said | [`memory::a_store_that_lost_everything_begins_a_new_history_and_that_is_said`] |
 //! | **Time.** Too early is judged first, by the store's clock | [`audit::a_clock_that_is_ahead_starts_nothing_early`] |
 //! | After a step nothing is settled for L | [`audit::after_a_step_of_the_clock_nothing_is_settled_for_a_lease`] |
@@ -62,7 +63,7 @@
 //! | **Tables.** Replicas with different ones see it through presence | [`audit::replicas_with_different_tables_say_so_until_they_agree`] |
 //! | … and through claims | `engine::tests::fleet::a_claim_under_another_definition_is_told_with_the_job` |
 //!
-//! Of manual runs, pauses and of what a former schedule owes the tests are beside their features.
+//! Of manual runs and pauses the tests are beside their features.
 
 mod audit;
 mod leases;
