@@ -260,7 +260,7 @@ impl Engine {
             self.notice(Notice::JobRescheduled { job: name.clone(), through: changed });
         }
         for run in answer.open {
-            self.watch(now, run.key(name), run);
+            self.found_open(now, run.key(name), run);
         }
         if first && self.drain.is_none() {
             self.look_back(now, name);
@@ -297,6 +297,7 @@ impl Engine {
                 self.tick_due(now, run, previous);
             }
         }
+        self.pass_over_found(now, name);
     }
 
     pub(super) fn is_tracked(&self, run: &RunKey) -> bool {

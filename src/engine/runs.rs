@@ -175,6 +175,11 @@ impl Run {
         matches!(self.phase, Phase::Running | Phase::Backoff(..))
     }
 
+    /// Whether something was started, or is to be no more.
+    pub(super) fn has_begun(&self) -> bool {
+        self.first_start.is_some() || !matches!(self.phase, Phase::Beginning { .. })
+    }
+
     /// Whether somebody else may start it, or its job must not overlap: then it has to stop when its lease is lost.
     pub fn stops_when_lease_is_lost(&self) -> bool {
         self.is_exclusive || self.is_rerunnable

@@ -18,11 +18,13 @@ use crate::job::CatchUp;
 use crate::job::Claim;
 use crate::job::Decision;
 use crate::job::EARLY_TOLERANCE_MS;
+use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
 use crate::job::Outcome;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
+use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
@@ -139,6 +141,28 @@ impl Engine {
         }
     }
 
+    /// A run of a job that was open when it was registered. One that was given back, perhaps when all replicas were
+    /// stopped, is pending like a tick that nobody had, and takes its turn among those.
+    pub(super) fn found_open(&mut self, now: Now, run: RunKey, record: RunRecord) {
+        let Some(job) = self.jobs.get(&run.job) else { return };
+        let window = millis(job.starting_deadline(run.scheduled_for));
+        let may_start = record.state == RunState::Abandoned && job.late_ms(now, run.scheduled_for) < window;
+        if may_start && self.drain.is_none() && !self.is_tracked(&run) {
+            self.tick_due(now, run, i64::MAX); // its record exists: nothing is to advance
+        } else {
+            self.watch(now, run, record);
+        }
+    }
+
+    /// Of the ticks from before our start, by the job's `catchUp`, those that are not run.
+    pub(super) fn pass_over_found(&mut self, now: Now, job: &JobName) {
+        let of_job = RunKey::new(job.clone(), Tick::from_seconds(i64::MIN));
+        let newest = self.ticks.range(of_job..).take_while(|(run, _)| run.job == *job).last();
+        if let Some(newest) = newest.map(|(run, _)| run.clone()) {
+            self.pass_over_older(now, &newest, (true, true));
+        }
+    }
+
     /// The store is back: what became due meanwhile must not run in a burst.
     pub(super) fn pass_over_after_outage(&mut self, now: Now) {
         let all: Vec<RunKey> = self.ticks.keys().cloned().collect();
@@ -187,17 +211,18 @@ impl Engine {
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
     /// before an older one would supersede it.
     fn waits_for_older(&self, run: &RunKey) -> bool {
-        if !self.ticks.get(run).is_some_and(|due| due.spec.catch_up == CatchUp::All) {
-            return false;
-        }
+        let Some(due) = self.ticks.get(run).filter(|due| due.spec.catch_up == CatchUp::All) else { return false };
+        let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
         let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
-        let pending = |due: &Due| due.trigger == Trigger::CatchUp || due.store_failed || !self.outbox.is_up();
+        // Also one that came on time and did not begin: as after an outage, when all ticks of it are claimed at once.
         let under_way = |run: &RunKey| {
-            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp)
-                || self.watches.get(run).is_some_and(|watch| watch.record.trigger == Trigger::CatchUp.as_str())
+            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp || is_late && !ours.has_begun())
+                || self.watches.get(run).is_some_and(|watch| {
+                    watch.record.trigger == Trigger::CatchUp.as_str() || is_late && watch.never_ran()
+                })
         };
         let before = older.clone()..run.clone();
-        self.ticks.range(before.clone()).any(|(_, due)| pending(due))
+        self.ticks.range(before.clone()).next().is_some()
             || self
                 .runs
                 .range(before.clone())

@@ -71,7 +71,7 @@ impl Watch {
 
     /// Whether no process of the run can have been started: it was claimed and not begun, or given back after a begin
     /// that came too late. (Of a run that may be started again the records cannot tell.)
-    fn never_ran(&self) -> bool {
+    pub(super) fn never_ran(&self) -> bool {
         let record = &self.record;
         let unbegun = matches!(record.state, RunState::Claimed | RunState::Abandoned);
         record.start == 0 || (unbegun && !record.rerun && record.start == 1)

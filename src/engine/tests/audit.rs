@@ -112,7 +112,9 @@ fn a_range_ends_before_a_tick_that_has_a_record() {
         step => Some(yes(step)),
     });
     let singles: Vec<i64> = settled(&effects).into_iter().filter(|tick| *tick < 9_000).collect();
-    assert_eq!(singles, (1..=100).map(|number| number * 10).collect::<Vec<_>>(), "its neighbours, one by one");
+    // A newer tick waits, too: the last two make a range, so that there are no more than a hundred.
+    let found = (1..=100).filter(|number| *number != 99).map(|number| number * 10).collect::<Vec<_>>();
+    assert_eq!(singles, found, "its neighbours, one by one");
 }
 
 /// A store that is away for hours must not make a list of all that was missed.
