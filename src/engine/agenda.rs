@@ -260,7 +260,11 @@ impl Engine {
             self.notice(Notice::JobRescheduled { job: name.clone(), through: changed });
         }
         for run in answer.open {
-            self.found_open(now, run.key(name), run);
+            if first {
+                self.found_open(now, run.key(name), run);
+            } else {
+                self.watch(now, run.key(name), run); // what there is to say of its tick was said, or it is pending
+            }
         }
         if first && self.drain.is_none() {
             self.look_back(now, name);

@@ -52,6 +52,7 @@ pub fn failures(seeds: Range<u64>, faults: Faults) -> (Vec<(u64, String)>, Met) 
                     }
                     let world = World::play(seed, faults);
                     let what = check::all(&world).err();
+                    tell(&world);
                     let (failures, met) = &mut *found.lock().unwrap();
                     count_rare(&world, met);
                     if let Some(what) = what {
@@ -70,6 +71,15 @@ pub fn failures(seeds: Range<u64>, faults: Faults) -> (Vec<(u64, String)>, Met) 
     failures.sort();
     println!("seeds {seeds:?}: {} failed, {:?}; met {met:?}", failures.len(), begun.elapsed());
     (failures, met)
+}
+
+/// `ONECRON_STORY=quick-forbid` says all that replicas said of that job, and when the store forgot.
+fn tell(world: &World) {
+    let Ok(of) = std::env::var("ONECRON_STORY") else { return };
+    println!("the store forgot at {:?}, since {:?}", world.forgot, world.sinces);
+    for line in world.lines.iter().map(|line| format!("{line:?}")).filter(|line| line.contains(&of)) {
+        println!("{line}");
+    }
 }
 
 fn count_rare(world: &World, met: &mut Met) {

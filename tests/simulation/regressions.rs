@@ -5,7 +5,10 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 0] = [];
+const FAILED: [(u64, bool, &str); 2] = [
+    (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
+    (210, false, "a tick that was passed over was offered again when its job was registered again, and skipped twice"),
+];
 
 #[test]
 fn seeds_that_failed_once_do_not_fail_again() {
