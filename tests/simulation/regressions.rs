@@ -5,8 +5,13 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 2] = [
+const FAILED: [(u64, bool, &str); 3] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
+    (
+        327,
+        true,
+        "a run that was known before its tick was claimed and watched, and skipped as somebody else's by its owner",
+    ),
     (210, false, "a tick that was passed over was offered again when its job was registered again, and skipped twice"),
 ];
 

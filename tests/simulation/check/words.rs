@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 enum Word {
     /// Something that has to be followed by more: it has the run.
     Claimed,
+    /// It has what it has said to skip before: there may be more, and need not.
+    TakenOver,
     /// All that there is to say.
     Last,
 }
@@ -40,6 +42,8 @@ pub fn said(world: &World) -> Result<(), String> {
                 }
                 (&facts.run, Word::Last)
             }
+            // A takeover: that somebody else had it was said.
+            Notice::RunClaimed { facts, .. } if words.contains_key(&(who, &facts.run)) => (&facts.run, Word::TakenOver),
             Notice::RunClaimed { facts, .. } => (&facts.run, Word::Claimed),
             Notice::RunStarted { facts, .. }
             | Notice::RunFinished { facts, .. }
@@ -161,7 +165,7 @@ fn heard(
             };
             let (replica, incarnation) = who;
             match words.get(&(who, &run)) {
-                Some((Word::Last, _)) => {}
+                Some((Word::Last | Word::TakenOver, _)) => {}
                 Some((Word::Claimed, at)) if *at + 2 * MINUTE > ticks::instant(Tick::from_seconds(to)) => {}
                 Some((Word::Claimed, at)) => {
                     return Err(format!("r{replica}-{incarnation} had {run} at {at} and said nothing more of it"));
