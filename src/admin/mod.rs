@@ -50,7 +50,7 @@ impl Actor {
         let mine = Presence {
             number,
             runs,
-            some_jobs: jobs,
+            some_jobs: jobs.into(),
             by: self.by.clone(),
             ..Presence::new(self.name.clone(), Presence::COMMAND)
         };

@@ -117,6 +117,9 @@ impl Job {
         if tick.is_manual() {
             return self.spec.starting_deadline.unwrap_or(ORDER_WINDOW);
         }
+        if let Some(given) = self.spec.starting_deadline {
+            return given; // without a look for the tick after it
+        }
         self.spec.starting_deadline_for(tick.seconds(), self.following(tick).map(Tick::seconds))
     }
 
@@ -269,7 +272,11 @@ impl Engine {
             self.notice(Notice::JobRescheduled { job: name.clone(), through: changed });
         }
         for run in answer.open {
-            self.found_open(now, run.key(name), run);
+            if first {
+                self.found_open(now, run.key(name), run);
+            } else {
+                self.watch(now, run.key(name), run); // what there is to say of its tick was said, or it is pending
+            }
         }
         if first && self.drain.is_none() {
             self.look_back(now, name);

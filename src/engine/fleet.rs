@@ -18,6 +18,7 @@ use crate::job::Answer;
 use crate::job::Gathering;
 use crate::job::JobName;
 use crate::job::JobRecord;
+use crate::job::JobTable;
 use crate::job::PRESENT_RUNS_MOST;
 use crate::job::Pause;
 use crate::job::Presence;
@@ -27,6 +28,7 @@ use crate::job::Step;
 use crate::schedule::zone_data_version;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Members meet so often at least; with a shorter lease, once a lease.
@@ -101,6 +103,12 @@ impl Member {
     }
 }
 
+/// The first ones, by name.
+fn some_jobs(table: &JobTable) -> Arc<[String]> {
+    let names: BTreeSet<&JobName> = table.jobs.iter().map(|spec| &spec.name).collect();
+    names.into_iter().take(SOME_JOBS).map(JobName::to_string).collect()
+}
+
 fn every(lease: Duration) -> Duration {
     if lease.is_zero() { MEET_EVERY } else { MEET_EVERY.min(lease) }
 }
@@ -123,6 +131,8 @@ pub struct Fleet {
     /// Why no job is started, where that is so, as the meeting found that was asked for then.
     pub all_paused: Option<Pause>,
     pub met_at: Boot,
+    /// The names of some of our jobs.
+    some_jobs: Arc<[String]>,
     /// Whether the others were ever seen.
     has_met: bool,
     number: u64,
@@ -139,10 +149,11 @@ pub struct Fleet {
 
 impl Fleet {
     /// Nobody is known yet, and it is time to meet.
-    pub fn new(revision: &str, now: Boot) -> Self {
+    pub fn new(table: &JobTable, now: Boot) -> Self {
         Self {
             about: About::this_program(),
-            revision: revision.into(),
+            revision: table.revision.clone(),
+            some_jobs: some_jobs(table),
             members: BTreeMap::new(),
             all_paused: None,
             met_at: Boot::from_nanos(0),
@@ -158,8 +169,9 @@ impl Fleet {
     }
 
     /// Ours is another table now: the others are told at once.
-    pub fn change_table(&mut self, revision: &str, now: Boot) {
-        self.revision = revision.into();
+    pub fn change_table(&mut self, table: &JobTable, now: Boot) {
+        self.revision.clone_from(&table.revision);
+        self.some_jobs = some_jobs(table);
         self.next = now;
     }
 
@@ -207,7 +219,7 @@ impl Engine {
             revision: self.fleet.revision.clone(),
             zone_data: self.fleet.about.zone_data.clone(),
             jobs: self.jobs.len().try_into().unwrap_or(u64::MAX),
-            some_jobs: self.jobs.keys().take(SOME_JOBS).map(JobName::to_string).collect(),
+            some_jobs: Arc::clone(&self.fleet.some_jobs),
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
             up_ms: now.boot.since(self.started.boot).as_millis().try_into().unwrap_or(u64::MAX),
             offset_ms: self.skew.offset_ms(),

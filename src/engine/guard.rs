@@ -76,6 +76,12 @@ impl Memory {
         self.heard_at = Some(now.boot);
     }
 
+    /// Whether the record stands in the place of one that was lost since the last registration, whoever found that out:
+    /// its revisions are not those that we know.
+    pub const fn is_other(&self, record: &JobRecord) -> bool {
+        self.forgot_at != record.forgot_at
+    }
+
     /// Whether the store has forgotten something since the job was new.
     pub const fn has_gaps(&self) -> bool {
         self.forgot_at > 0

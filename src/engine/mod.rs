@@ -163,7 +163,7 @@ impl Engine {
             read: now,
             skew: Skew::new(table.scheduler.clock_skew_tolerance),
             judged_offset: offset(now),
-            fleet: Fleet::new(&table.revision, now.boot),
+            fleet: Fleet::new(table, now.boot),
             tables: Tables::default(),
             jobs: BTreeMap::new(),
             agenda: BTreeSet::new(),
@@ -323,10 +323,11 @@ impl Engine {
                 self.cannot_read(now, topic, format);
                 continue;
             }
-            if matches!(answer.verdict, Verdict::Registered { fresh: true, .. })
+            if let Verdict::Registered { fresh, .. } = answer.verdict
                 && let Some(job) = self.jobs.get_mut(topic.job())
+                && (fresh || answer.job.as_ref().is_some_and(|record| job.memory.is_other(record)))
             {
-                job.revision = 0; // a new record: what an older one said is void
+                job.revision = 0; // a new record, or one that lost something: what an older one said is void
             }
             self.look_for_gaps(now, topic.job(), (asked.sent, &answer));
             if let Some(job) = &answer.job {

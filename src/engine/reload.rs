@@ -22,7 +22,7 @@ impl Engine {
         self.places = table.scheduler.max_concurrent_runs;
         self.skew.tolerate(table.scheduler.clock_skew_tolerance);
         self.tables.forget_claims();
-        self.fleet.change_table(&table.revision, now.boot);
+        self.fleet.change_table(table, now.boot);
         let names: BTreeSet<&JobName> = table.jobs.iter().map(|spec| &spec.name).collect();
         let removed: Vec<JobName> = self.jobs.keys().filter(|name| !names.contains(name)).cloned().collect();
         for name in removed {

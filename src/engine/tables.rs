@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::Notice;
+use super::fleet::Fleet;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::JobName;
@@ -58,14 +59,14 @@ impl Tables {
     }
 }
 
-fn differences(mine: &Presence, other: &Presence) -> Vec<&'static str> {
+fn differences(mine: &Fleet, other: &Presence) -> Vec<&'static str> {
     let mut differs = Vec::new();
-    if mine.zone_data != other.zone_data {
+    if mine.about.zone_data != other.zone_data {
         differs.push("zone_data"); // a table's revision has it in it, so whether the file differs is not known
     } else if mine.revision != other.revision {
         differs.push("table");
     }
-    if mine.version != other.version {
+    if mine.about.version != other.version {
         differs.push("version");
     }
     differs
@@ -92,9 +93,9 @@ impl Engine {
 
     /// Says what has changed since the last time.
     pub(super) fn compare_tables(&mut self, now: Now) {
-        let alive: BTreeSet<&ReplicaId> =
-            self.fleet.members.iter().filter(|(_, member)| member.is_alive(now.boot)).map(|(name, _)| name).collect();
-        self.tables.claims.retain(|_, holder| alive.contains(holder));
+        let members = &self.fleet.members;
+        let is_alive = |who: &ReplicaId| members.get(who).is_some_and(|member| member.is_alive(now.boot));
+        self.tables.claims.retain(|_, holder| is_alive(holder));
         let Some((kinds, mut found)) = self.disagreement(now) else {
             if self.tables.said.is_some() {
                 self.tables = Tables::default();
@@ -114,7 +115,6 @@ impl Engine {
     }
 
     fn disagreement(&self, now: Now) -> Option<(BTreeSet<String>, Disagreement)> {
-        let mine = self.own_kind();
         // One that drains is on its way out.
         let there = |presence: &&Presence| presence.is_replica() && !presence.draining;
         let members = self.fleet.members.values().filter(|member| member.is_alive(now.boot));
@@ -122,7 +122,7 @@ impl Engine {
         let (mut kinds, mut differs, mut who) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut detail = String::new();
         for other in others {
-            let here = differences(&mine, other);
+            let here = differences(&self.fleet, other);
             let claims = self.tables.claims.values().any(|holder| *holder == other.name);
             if here.is_empty() && !claims {
                 continue;
@@ -140,7 +140,7 @@ impl Engine {
         let otherwise = self.jobs.iter().filter(|(_, job)| job.defined_otherwise).map(|(name, _)| name);
         let jobs: BTreeSet<&JobName> = otherwise.chain(self.tables.claims.keys()).collect();
         differs.extend((!jobs.is_empty()).then_some("jobs"));
-        let _ = write!(detail, "this one has {}", kind_of(&mine));
+        let _ = write!(detail, "this one has {}", kind_of(&self.own_kind()));
         let found = Disagreement {
             revision: self.fleet.revision.clone(),
             others: who.into_iter().take(NAMES_MOST).collect(),

@@ -114,6 +114,9 @@ impl Engine {
             looks: 0,
             needs_place: false,
         };
+        // Known already from another answer, where our clock is behind: the claim tells who has it, and one of two topics
+        // would be told that the other has it.
+        self.unwatch(&run);
         self.ticks.insert(run.clone(), due);
         if suspended {
             return self.decide_unclaimed(now, &run, (SkipReason::Suspended, Decision::Skipped(SkipReason::Suspended)));

@@ -8,7 +8,10 @@ use super::Pause;
 use super::ReplicaId;
 use super::RunKey;
 use serde::Deserialize;
+use serde::Deserializer;
 use serde::Serialize;
+use serde::Serializer;
+use std::sync::Arc;
 
 /// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
 pub const PRESENT_RUNS_MOST: usize = 500;
@@ -41,8 +44,8 @@ pub struct Presence {
     #[serde(default)]
     pub jobs: u64,
     /// The names of some of them, so that a table can be told from one of another deployment.
-    #[serde(default)]
-    pub some_jobs: Vec<String>,
+    #[serde(default, serialize_with = "write_names", deserialize_with = "read_names")]
+    pub some_jobs: Arc<[String]>,
     /// Its lease, milliseconds.
     #[serde(default)]
     pub lease_ms: u64,
@@ -65,6 +68,14 @@ pub struct Presence {
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+}
+
+fn write_names<S: Serializer>(names: &Arc<[String]>, serializer: S) -> Result<S::Ok, S::Error> {
+    names.as_ref().serialize(serializer)
+}
+
+fn read_names<'a, D: Deserializer<'a>>(deserializer: D) -> Result<Arc<[String]>, D::Error> {
+    Vec::<String>::deserialize(deserializer).map(Into::into)
 }
 
 fn nobody() -> ReplicaId {
@@ -90,7 +101,7 @@ impl Presence {
             revision: String::new(),
             zone_data: String::new(),
             jobs: 0,
-            some_jobs: Vec::new(),
+            some_jobs: Arc::default(),
             lease_ms: 0,
             up_ms: 0,
             offset_ms: None,

@@ -29,4 +29,9 @@ impl Random {
     pub fn chance(&mut self, per_mille: u64) -> bool {
         self.next() % 1000 < per_mille
     }
+
+    /// One of them.
+    pub fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.between(0, of.len() as u64) as usize]
+    }
 }

@@ -1,4 +1,5 @@
-//! The tables of the simulated replicas.
+//! The tables of the simulated replicas: jobs that tick every few seconds around the faults and not otherwise, jobs that
+//! tick now and then all day, and some that come, leave and change.
 
 use super::random::Random;
 use onecron::job::*;
@@ -7,65 +8,164 @@ use onecron::schedule::Zone;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The job that only one replica has, and only until it restarts.
-pub const LEAVING: &str = "leaving";
+/// The minutes of the day in which many ticks come: each lasts three.
+pub type Episodes = Vec<u64>;
 
-/// Name, schedule, policies, how long it runs, retries.
-type Kind = (&'static str, &'static str, ConcurrencyPolicy, LostRunPolicy, &'static str, u32);
+/// Name, seconds between ticks in an episode, policies, how long it runs, retries.
+type Dense = (&'static str, u64, ConcurrencyPolicy, LostRunPolicy, &'static str, u32);
+/// Name, schedule, policies, how long it runs, jitter in seconds.
+type Sparse = (&'static str, &'static str, ConcurrencyPolicy, LostRunPolicy, &'static str, u64);
 
-/// The same, and one more that no other replica has.
-pub fn with_a_job_that_leaves(table: &JobTable) -> JobTable {
-    let mut table = table.clone();
-    table.jobs.push(job((LEAVING, "@every 12s", ConcurrencyPolicy::Forbid, LostRunPolicy::Report, "long", 0)));
-    table.revision = "with another job".into();
-    table
+/// What differs from one version of the table to the next.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub lease: u64,
+    pub places: u32,
+    pub comes: bool,
+    pub leaves: bool,
+    pub shift: u64,
+    pub mood: (ConcurrencyPolicy, LostRunPolicy),
 }
 
-fn job((name, schedule, concurrency_policy, lost_run_policy, kind, limit): Kind) -> Arc<JobSpec> {
-    Arc::new(JobSpec {
+impl Shape {
+    /// How a day begins.
+    pub fn first(random: &mut Random) -> Self {
+        Self {
+            lease: if random.chance(200) { 5 } else { 15 },
+            places: if random.chance(300) { 3 } else { 10 },
+            comes: false,
+            leaves: true,
+            shift: 6,
+            mood: (ConcurrencyPolicy::Forbid, LostRunPolicy::Report),
+        }
+    }
+
+    /// The next version of the table.
+    pub fn change(&mut self, random: &mut Random) {
+        use ConcurrencyPolicy::*;
+        use LostRunPolicy::*;
+        match random.between(0, 5) {
+            0 => (self.comes, self.leaves) = (!self.comes, !self.leaves),
+            1 => self.shift = random.between(4, 12),
+            2 => self.mood = (*random.pick(&[Forbid, Allow, Replace, Queue]), *random.pick(&[Report, Rerun])),
+            3 => self.lease = if self.lease == 5 { 15 } else { 5 },
+            _ => self.places = if self.places == 3 { 10 } else { 3 },
+        }
+    }
+}
+
+/// Every so many seconds in the minutes of the episodes.
+fn dense(seconds: u64, episodes: &Episodes, name: &str) -> Schedule {
+    let mut parts = episodes.iter().map(|minute| {
+        let (hour, minute) = (minute / 60, minute % 60);
+        let text = format!("*/{seconds} {minute}-{} {hour} * * *", minute + 2);
+        Schedule::parse(&text, &Zone::utc(), name).unwrap()
+    });
+    let first = parts.next().unwrap_or_else(|| Schedule::parse("@every 3h", &Zone::utc(), name).unwrap());
+    parts.fold(first, |all, part| all.or(&part))
+}
+
+/// A job of which nothing is special.
+pub fn plain(name: &str, schedule: Schedule) -> JobSpec {
+    let mut spec = JobSpec {
         name: JobName::new(name).unwrap(),
-        description: kind.into(),
-        schedule: Schedule::parse(schedule, &Zone::utc(), name).unwrap(),
+        description: "short".into(),
+        schedule,
         command: CommandSpec::of(Program::Direct(vec!["true".into()])),
+        concurrency_policy: ConcurrencyPolicy::Forbid,
+        catch_up: CatchUp::Latest,
+        suspend: false,
+        lost_run_policy: LostRunPolicy::Report,
+        timeout: Some(Duration::from_secs(40)),
+        termination_grace_period: Duration::from_secs(2),
+        jitter: Duration::ZERO,
+        starting_deadline: None,
+        retry: RetryPolicy { limit: 0, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
+        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
+        history: HistoryLimits { ticks: 20, successful: 3, failed: 10 },
+        spec_hash: String::new(),
+    };
+    stamp(&mut spec);
+    spec
+}
+
+/// Gives a definition the hash that tells it from others.
+pub fn stamp(spec: &mut JobSpec) {
+    spec.spec_hash =
+        format!("{} {} {:?} {:?}", spec.name, spec.schedule.text(), spec.concurrency_policy, spec.lost_run_policy);
+}
+
+fn job(
+    (name, schedule): (&str, Schedule),
+    (concurrency_policy, lost_run_policy): (ConcurrencyPolicy, LostRunPolicy),
+    (kind, jitter, limit): (&str, u64, u32),
+) -> Arc<JobSpec> {
+    let plain = plain(name, schedule);
+    let mut spec = JobSpec {
+        description: kind.into(),
         concurrency_policy,
+        lost_run_policy,
         catch_up: match name {
-            "retrying" => CatchUp::All,
+            "retrying" | "catching-up" => CatchUp::All,
             "quick-allow" => CatchUp::None,
             _ => CatchUp::Latest,
         },
         suspend: name == "suspended",
-        lost_run_policy,
-        timeout: Some(Duration::from_secs(40)),
-        termination_grace_period: Duration::from_secs(2),
-        jitter: Duration::from_millis(if name == "long-rerun" { 7_000 } else { 0 }),
-        starting_deadline: None,
-        retry: RetryPolicy { limit, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
-        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
-        history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
-        spec_hash: name.into(),
-    })
+        jitter: Duration::from_secs(jitter),
+        retry: RetryPolicy { limit, ..plain.retry },
+        ..plain
+    };
+    stamp(&mut spec);
+    Arc::new(spec)
 }
 
-/// The jobs that all replicas have.
-pub fn of_all(random: &mut Random) -> JobTable {
+/// The jobs of a version.
+pub fn version(shape: &Shape, (number, episodes): (usize, &Episodes)) -> JobTable {
     use ConcurrencyPolicy::*;
     use LostRunPolicy::*;
-    let kinds: [Kind; 10] = [
-        ("quick-forbid", "@every 3s", Forbid, Report, "short", 0),
-        ("quick-allow", "@every 4s", Allow, Report, "short", 0),
-        ("long-forbid", "@every 20s", Forbid, Report, "long", 0),
-        ("long-rerun", "@every 25s", Forbid, Rerun, "long", 0),
-        ("allow-rerun", "@every 30s", Allow, Rerun, "long", 0),
-        ("retrying", "@every 10s", Forbid, Report, "short", 2),
-        ("replacing", "@every 9s", Replace, Report, "long", 1),
-        ("replace-rerun", "@every 28s", Replace, Rerun, "long", 0),
-        ("queueing", "@every 8s", Queue, Report, "long", 0),
-        ("suspended", "@every 15s", Forbid, Report, "short", 0),
+    let crowd: [Dense; 10] = [
+        ("quick-forbid", 3, Forbid, Report, "short", 0),
+        ("quick-allow", 4, Allow, Report, "short", 0),
+        ("long-forbid", 20, Forbid, Report, "long", 0),
+        ("long-rerun", 25, Forbid, Rerun, "long", 0),
+        ("allow-rerun", 30, Allow, Rerun, "long", 0),
+        ("retrying", 10, Forbid, Report, "short", 2),
+        ("replacing", 9, Replace, Report, "long", 1),
+        ("replace-rerun", 28, Replace, Rerun, "long", 0),
+        ("queueing", 8, Queue, Report, "long", 0),
+        ("suspended", 15, Forbid, Report, "short", 0),
     ];
-    let scheduler = SchedulerSpec {
-        lock_lease: Duration::from_secs(5),
-        clock_skew_tolerance: Duration::from_millis(500),
-        max_concurrent_runs: if random.chance(300) { 3 } else { 10 },
+    let day: [Sparse; 6] = [
+        ("hourly", "@every 1h", Forbid, Report, "short", 0),
+        ("often", "@every 15m", Allow, Rerun, "long", 0),
+        ("spread", "@every 30m", Replace, Report, "long", 300),
+        ("catching-up", "@every 20m", Queue, Rerun, "short", 0),
+        ("nightly", "17 3 * * *", Forbid, Report, "long", 0),
+        ("evening", "40 21 * * 1-7", Queue, Rerun, "long", 60),
+    ];
+    let jitter = |name| if name == "long-rerun" { 7 } else { 0 };
+    let crowd = crowd.into_iter().map(|(name, seconds, overlap, lost, kind, limit)| {
+        job((name, dense(seconds, episodes, name)), (overlap, lost), (kind, jitter(name), limit))
+    });
+    let day = day.into_iter().map(|(name, text, overlap, lost, kind, jitter)| {
+        job((name, Schedule::parse(text, &Zone::utc(), name).unwrap()), (overlap, lost), (kind, jitter, 0))
+    });
+    let mut jobs: Vec<_> = crowd.chain(day).collect();
+    let mut also = |name: &str, seconds: u64, policies, kind| {
+        jobs.push(job((name, dense(seconds, episodes, name)), policies, (kind, 0, 0)));
     };
-    JobTable { jobs: kinds.into_iter().map(job).collect(), scheduler, revision: "test".into() }
+    if shape.comes {
+        also("coming", 5, (Forbid, Report), "short");
+    }
+    if shape.leaves {
+        also("leaving", 12, (Forbid, Report), "long");
+    }
+    also("shifting", shape.shift, (Forbid, Report), "short");
+    also("moody", 7, shape.mood, "long");
+    let scheduler = SchedulerSpec {
+        lock_lease: Duration::from_secs(shape.lease),
+        clock_skew_tolerance: Duration::from_millis(500),
+        max_concurrent_runs: shape.places,
+    };
+    JobTable { jobs, scheduler, revision: format!("version {number}") }
 }

@@ -165,6 +165,21 @@ fn a_suspended_job_has_no_misses_from_when_nobody_was_up() {
     assert_eq!(notices(&effects), []);
 }
 
+/// The store was away, and tells of a run that was given back and that this replica has passed over: to offer it again
+/// would be to skip it again.
+#[test]
+fn a_tick_that_was_passed_over_is_watched_when_its_job_is_registered_again() {
+    let mut bench = Bench::claiming(JobSpec { catch_up: CatchUp::None, ..job("a") });
+    bench.reply(vec![answer(Verdict::TooOld)]);
+    bench.until(6_000);
+    bench.tell(Event::StoreChanged);
+    let open = vec![record(&run(), (RunState::Abandoned, 0, 2))];
+    let effects =
+        bench.reply(vec![Answer { open, ..answer(Verdict::Registered { fresh: false, rescheduled: false }) }]);
+    assert_eq!(notices(&effects), []);
+    assert!(bench.engine.watches.contains_key(&run()));
+}
+
 /// Each knows only what the store told it when it asked.
 #[test]
 fn a_late_tick_waits_for_the_slot_that_an_earlier_late_one_has_elsewhere() {

@@ -183,6 +183,21 @@ fn a_little_too_early_is_not_worth_a_word_and_skew_is_said_once() {
     assert_eq!(bench.reply(vec![too_early(2_500)]), []);
 }
 
+/// Our clock is behind, and another answer has told of the run already: with a watch beside the claim, the one would take
+/// the run over, and the other would be told that it is ours, and say that somebody else has it.
+#[test]
+fn a_run_that_is_known_before_its_tick_is_asked_about_once() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.until(-500);
+    bench.tell(Event::StoreChanged);
+    let open = vec![record(&run(), (RunState::Abandoned, 0, 2))];
+    bench.reply(vec![Answer { open, ..answer(Verdict::Registered { fresh: false, rescheduled: false }) }]);
+    bench.pending.clear();
+    assert!(bench.engine.watches.contains_key(&run()));
+    bench.until(0);
+    assert!(bench.engine.ticks.contains_key(&run()) && !bench.engine.watches.contains_key(&run()));
+}
+
 #[test]
 fn a_run_that_was_given_back_is_taken_at_once() {
     let mut bench = Bench::claiming(job("a"));

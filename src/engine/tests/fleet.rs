@@ -15,7 +15,7 @@ fn member(number: u64) -> Presence {
         zone_data: about.zone_data,
         revision: "1".into(),
         jobs: 1,
-        some_jobs: vec!["a".into()],
+        some_jobs: vec!["a".into()].into(),
         lease_ms: 15_000,
         ..Presence::new(other(), Presence::REPLICA)
     }
@@ -285,7 +285,7 @@ fn a_table_of_other_jobs_is_called_another_deployment() {
     let mut bench = Bench::ready(&[job("a")], 10);
     let foreign = |number| Presence {
         revision: "2".into(),
-        some_jobs: vec!["theirs".into(), "also-theirs".into()],
+        some_jobs: vec!["theirs".into(), "also-theirs".into()].into(),
         ..member(number)
     };
     bench.meet(&[foreign(1)]);

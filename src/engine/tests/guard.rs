@@ -225,6 +225,23 @@ fn a_store_that_went_back_is_told_that_something_is_missing() {
     assert_eq!((told.missing, told.decided_through), (true, TICK), "and what was decided");
 }
 
+/// The record that stands in the place of a lost one begins with its first revision. To who was not the first to register,
+/// that is no second loss: the first tick after it would be refused, and the silence begin again.
+#[test]
+fn a_loss_that_another_replica_found_is_not_found_again() {
+    let mut bench = Bench::watching(job("a"), record(&run(), (RunState::Begun, 1, 2)));
+    bench.tell(Event::StoreChanged);
+    let anew = |revision| JobRecord { revision, since: AT + 1_250, ..gap() };
+    let effects = bench.until_with(20_000, &mut |step| {
+        Some(match step {
+            Step::Register(_) => registered(anew(3)),
+            step => Answer { job: Some(anew(4)), ..yes(step) },
+        })
+    });
+    assert!(count(&effects, "read") > 0, "{effects:?}");
+    assert_eq!(count(&effects, "register"), 0, "{effects:?}");
+}
+
 /// Two answers may overtake one another; that is no loss.
 #[test]
 fn an_answer_to_an_earlier_question_is_no_loss() {

@@ -75,7 +75,9 @@ pub(super) fn settle(picture: &mut Picture, step: &Step, now: i64, changes: &mut
             advance(job, *previous, tick);
         }
         Expect::Own(own) => {
-            if picture.run.as_ref().is_some_and(|run| is_settled(run, own, *decision)) {
+            // A watcher may have come to the same decision first: then it has said so.
+            let by_us = |run: &RunRecord| run.lost_by.is_empty() && is_settled(run, own, *decision);
+            if picture.run.as_ref().is_some_and(by_us) {
                 return Verdict::Settled; // sent again
             }
             let unbegun = |run: &RunRecord| run.state == RunState::Claimed && run.owner == *own;

@@ -58,7 +58,7 @@ pub async fn a_presence_comes_back_as_it_went(scene: Scene) {
         revision: odd.into(),
         zone_data: odd.into(),
         jobs: u64::MAX,
-        some_jobs: vec![odd.into(), String::new()],
+        some_jobs: vec![odd.into(), String::new()].into(),
         up_ms: 1 << 60,
         offset_ms: Some(-86_400_000),
         draining: true,

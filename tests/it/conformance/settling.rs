@@ -174,6 +174,12 @@ pub async fn a_dead_claim_is_settled_only_as_it_was_seen(scene: Scene) {
     }
     assert_eq!(scene.settle(1, Expect::Unchanged(seen), MISSED).await, Verdict::Settled);
     assert_eq!(scene.begin(1, "web-1", 0).await, Verdict::Done);
+    let own = Expect::Own(replica("web-1"));
+    assert_eq!(
+        scene.settle_as(1, "web-1", (own, MISSED)).await,
+        Verdict::Changed,
+        "its watcher came first, and said so"
+    );
 }
 
 pub async fn a_begun_run_is_lost_only_as_it_was_seen(scene: Scene) {

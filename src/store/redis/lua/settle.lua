@@ -90,7 +90,7 @@ elseif expect == 'range' then
   set(run, 'range_count', ARGV[11])
   advance(previous)
 elseif expect == 'own' then
-  if is_settled(ARGV[8]) then
+  if is_settled(ARGV[8]) and run.is.lost_by == '' then
     return answer('settled')
   elseif not run or run.is.state ~= 'claimed' or run.is.owner ~= ARGV[8] then
     return answer('changed')
