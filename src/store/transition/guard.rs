@@ -175,7 +175,7 @@ fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Ch
         }
         let others = |run: &&RunRecord| Some(run.scheduled_for) == job.slot && run.scheduled_for != tick;
         // What is told late, of a run that ended long ago perhaps, takes nothing from one that began since the loss.
-        let holds = |other: &RunRecord| is_asserted(job, other) || other.begun_at > job.forgot_at;
+        let holds = |other: &RunRecord| is_asserted(job, other) || other.begun_at >= job.forgot_at;
         let taken = picture.open.iter().find(others).is_some_and(holds);
         if word.exclusive && !taken {
             job.slot = Some(tick);

@@ -31,7 +31,7 @@ if is_registered and may_make() then
     for _, other in ipairs(open) do
       local holds = other.is.scheduled_for == job.is.slot and other.is.scheduled_for ~= tick
       -- What is told late takes nothing from a run that began since the loss.
-      taken = taken or (holds and (is_asserted(other) or num(other.is.begun_at) > num(job.is.forgot_at)))
+      taken = taken or (holds and (is_asserted(other) or num(other.is.begun_at) >= num(job.is.forgot_at)))
     end
     if exclusive and not taken then
       set(job, 'slot', tick)
