@@ -212,7 +212,7 @@ fn validate_warns_of_days_on_which_clocks_are_set() {
     for quiet in [
         "schedule: '30 2 * * *'",
         "schedule: '30 4 * * *', timeZone: Europe/Berlin",
-        "schedule: '*/30 2 * * *', timeZone: Europe/Berlin",
+        "schedule: '*/30 2,4 * * *', timeZone: Europe/Berlin",
         "schedule: '@every 1h', timeZone: Europe/Berlin",
         "schedule: '30 2 * 6 *', timeZone: Europe/Berlin",
         "schedule: '30 2 * * MON-FRI', timeZone: Europe/Berlin",
@@ -220,6 +220,8 @@ fn validate_warns_of_days_on_which_clocks_are_set() {
     ] {
         assert_eq!(warned(quiet), [Value::Null; 0], "{quiet}");
     }
+    let lost = warned("schedule: '*/30 2 * * *', timeZone: Europe/Berlin");
+    assert!(lost[0]["message"].as_str().unwrap().ends_with("and nothing else is due on that day"), "{lost:?}");
     let several = warned("schedule: ['30 2 * * *', '45 2 * * SUN'], timeZone: Europe/Berlin");
     assert_eq!(several.len(), 1, "one for each job");
     assert!(several[0]["message"].as_str().unwrap().contains("02:30 and 02:45 do not exist: one run at 03:00"));

@@ -20,6 +20,7 @@ pub fn all(world: &World) -> Result<(), String> {
     tokens(world)?;
     leases(world)?;
     kept(world)?;
+    orders(world)?;
     ticks::outcomes(world)?;
     ticks::times(world)?;
     words::said(world)
@@ -126,7 +127,9 @@ fn kept(world: &World) -> Result<(), String> {
     for (run, record) in &world.decided {
         let floor = world.records.job(&run.job).map_or(i64::MAX, |job| job.floor);
         let there = || world.records.runs(&run.job).any(|other| other.scheduled_for == record.scheduled_for);
-        if run.scheduled_for.seconds() > floor
+        // Nobody but an order makes a manual run: a record of one goes without a floor.
+        if !run.scheduled_for.is_manual()
+            && run.scheduled_for.seconds() > floor
             && run.scheduled_for == record.scheduled_for
             && record.number > 0
             && !there()
@@ -137,6 +140,28 @@ fn kept(world: &World) -> Result<(), String> {
     Ok(())
 }
 
+/// Each run that was ordered is over, and was started where its outcome says so; nothing else is cancelled; and no job
+/// is paused at the end.
+fn orders(world: &World) -> Result<(), String> {
+    for run in world.ordered.iter().filter(|run| !is_forgotten(world, run)) {
+        let Some(record) = world.decided.get(run) else { return Err(format!("{run} was ordered and has no end")) };
+        let starts = world.children.iter().filter(|child| child.run == *run).count();
+        let ran = matches!(record.outcome, Some(Outcome::Succeeded | Outcome::Failed | Outcome::TimedOut));
+        let not_run = matches!(record.outcome, Some(Outcome::Missed | Outcome::Skipped));
+        if (ran && starts == 0) || (not_run && starts > 0) {
+            return Err(format!("{run} is {:?} ({}), with {starts} starts", record.outcome, record.reason));
+        }
+    }
+    let cancelled = |(run, record): &(&RunKey, &RunRecord)| {
+        record.outcome == Some(Outcome::Cancelled) && !world.cancelled.contains(run)
+    };
+    if let Some((run, _)) = world.decided.iter().find(cancelled) {
+        return Err(format!("{run} is cancelled, and nobody asked for that"));
+    }
+    let paused = world.records.jobs().find_map(|(job, record)| Some((job, record.pause()?)));
+    paused.map_or(Ok(()), |(job, pause)| Err(format!("{job} is still paused: {pause}")))
+}
+
 /// Some minutes after the last fault nothing is open whose owner is gone.
 pub fn closed(world: &World) -> Result<(), String> {
     let table = &world.versions[world.versions.len() - 1];
@@ -145,7 +170,9 @@ pub fn closed(world: &World) -> Result<(), String> {
         for record in world.records.runs(name).filter(|record| record.is_open()) {
             // What was not begun of a job that is in no table any more waits longer for somebody who has it.
             let unbegun = matches!(record.state, RunState::Claimed | RunState::Abandoned);
-            let young = world.store_time() - record.scheduled_for.millis() < (2 * MINUTE / 1_000) as i64;
+            // What was ordered may begin for five minutes.
+            let waits = if record.scheduled_for.is_manual() { 7 * MINUTE } else { 2 * MINUTE };
+            let young = world.store_time() - record.scheduled_for.millis() < (waits / 1_000) as i64;
             let owned = world.is_alive(&record.owner) && record.state != RunState::Abandoned;
             // Where the job's record was evicted and not the run's, the run is listed nowhere: see docs/guarantees.md.
             let orphan = !world.evicted.is_empty() && !job.open.contains(&record.scheduled_for);

@@ -61,6 +61,13 @@ fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on(
 }
 
 #[test]
+fn what_people_order_is_run_once_and_what_they_pause_goes_on() {
+    let seeds = seeds();
+    let count = seeds.end - seeds.start;
+    campaign(seeds.start..seeds.start + count.div_ceil(4), Faults::PEOPLE);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_story() {
     let story = |seed| {
         let world = World::play(seed, Faults::ALL);

@@ -54,7 +54,7 @@
 //! | A tick that nobody decided is settled after its deadline, once | [`audit::a_tick_that_nobody_was_there_for_is_missed_once`] |
 //! | Settling is never too old | `conformance::settling::settling_is_never_too_old` |
 //! | A long outage is settled as ranges, in which a claim is answered | [`audit::a_long_absence_is_a_few_ranges_and_a_claim_in_one_is_answered`] |
-//! | A changed schedule settles what the former one owed | `conformance::schedules::ticks_of_a_former_schedule_stay_open_after_the_change`, `engine::tests::former` |
+//! | A changed schedule settles what the former one owed | `conformance::schedules::ticks_of_a_former_schedule_stay_open_after_the_change`, `schedule_changes` |
 //! | A store that lost everything begins a new history, and that is said | [`memory::a_store_that_lost_everything_begins_a_new_history_and_that_is_said`] |
 //! | **Time.** Too early is judged first, by the store's clock | [`audit::a_clock_that_is_ahead_starts_nothing_early`] |
 //! | After a step nothing is settled for L | [`audit::after_a_step_of_the_clock_nothing_is_settled_for_a_lease`] |
@@ -62,8 +62,10 @@
 //! | No instant of a replica's clock is kept | [`audit::no_instant_of_a_wrong_clock_is_kept`] |
 //! | **Tables.** Replicas with different ones see it through presence | [`audit::replicas_with_different_tables_say_so_until_they_agree`] |
 //! | … and through claims | `engine::tests::fleet::a_claim_under_another_definition_is_told_with_the_job` |
-//!
-//! Of manual runs and pauses the tests are beside their features.
+//! | **Runs by hand.** They have ids of their own | `conformance::orders::only_an_order_makes_a_manual_run`, `cluster::orders::a_run_by_hand_runs_once_and_two_orders_with_one_key_are_one` |
+//! | … and a key per request | `conformance::orders::{two_orders_with_one_key_are_one_run, a_key_is_known_for_as_long_as_its_run}` |
+//! | They are accepted only with their record | `conformance::orders::an_ordered_run_is_there_for_one_of_all` |
+//! | They obey the slot and consume no tick | `conformance::orders::a_manual_run_takes_the_slot_and_no_tick` |
 
 mod audit;
 mod leases;

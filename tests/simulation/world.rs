@@ -2,6 +2,7 @@
 
 mod amnesia;
 mod network;
+mod orders;
 mod plan;
 mod processes;
 
@@ -69,6 +70,7 @@ pub enum What {
     Remember,
     Forget { how: Amnesia },
     StoreChanged { replica: usize },
+    Deed(orders::Deed),
 }
 
 #[derive(Debug)]
@@ -165,6 +167,9 @@ pub struct World {
     pub sinces: BTreeMap<JobName, Vec<i64>>,
     /// How each tick was recorded when it was closed last.
     pub decided: BTreeMap<RunKey, RunRecord>,
+    /// Runs that people ordered, and those that they cancelled.
+    pub ordered: Vec<RunKey>,
+    pub cancelled: Vec<RunKey>,
     /// Who has had a run.
     pub owners: BTreeMap<RunKey, Vec<ReplicaId>>,
     /// What must not be, found at once.
@@ -275,6 +280,8 @@ impl World {
             rescheduled: Vec::new(),
             sinces: BTreeMap::new(),
             decided: BTreeMap::new(),
+            ordered: Vec::new(),
+            cancelled: Vec::new(),
             owners: BTreeMap::new(),
             broken: None,
             met: BTreeMap::new(),
@@ -436,6 +443,7 @@ impl World {
             }
             What::Remember => self.remembered = self.records.clone(),
             What::Forget { how } => self.forget(how),
+            What::Deed(deed) => self.do_deed(deed),
             What::StoreChanged { replica } => self.tell(replica, Event::StoreChanged),
             What::Pause { replica, until } => {
                 self.disturbed.push(Span { replica, from: self.now, to: until });

@@ -136,7 +136,8 @@ fn each_tick_of_an_outage_of_the_store_has_one_record() {
     let outcomes = each_tick_has_one_record(&fleet, first, last);
     let missed = |job: &str| outcomes.iter().filter(|(key, _)| key.starts_with(&format!("{job}: missed"))).count();
     assert!(missed("every-two") > 0 && missed("latest") > 0, "{outcomes:?}");
-    assert!(!outcomes.keys().any(|key| key.contains("no_replica")), "somebody was there: {outcomes:?}");
+    // One that was claimed right before, and did not begin, is settled by whoever watched it.
+    assert!(outcomes.contains_key("every-two: missed store_unavailable"), "{outcomes:?}");
     all_ran(&outcomes);
 }
 

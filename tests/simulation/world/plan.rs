@@ -27,6 +27,8 @@ pub struct Faults {
     pub long: bool,
     /// The store forgets: everything, the last seconds, or some records.
     pub amnesia: bool,
+    /// People order runs by hand, cancel some, and pause jobs.
+    pub people: bool,
     /// A defence that is taken away.
     pub without: Option<Without>,
 }
@@ -66,11 +68,12 @@ impl Faults {
         reloads: false,
         long: false,
         amnesia: false,
+        people: false,
         without: None,
     };
-    pub const ALL: Self =
-        Self { network: true, crashes: true, clocks: true, reloads: true, long: true, amnesia: false, without: None };
+    pub const ALL: Self = Self { network: true, crashes: true, clocks: true, reloads: true, long: true, ..Self::NONE };
     pub const AMNESIA: Self = Self { amnesia: true, ..Self::ALL };
+    pub const PEOPLE: Self = Self { people: true, ..Self::ALL };
 
     pub const fn without(self, defence: Without) -> Self {
         Self { without: Some(defence), ..self }
@@ -114,6 +117,9 @@ impl World {
         self.troubles.push((begin.saturating_sub(5 * SECOND), until));
         if self.faults.amnesia {
             self.plan_amnesia(begin);
+        }
+        if self.faults.people {
+            self.plan_deeds(begin, CALM);
         }
         for replica in 0..self.replicas.len() {
             self.plan_faults(replica, begin);
