@@ -20,6 +20,7 @@ use super::StartOrder;
 use super::StopCause;
 use super::Topic;
 use super::slots::Occupant;
+use super::ticks::had_by_other;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -532,7 +533,8 @@ impl Engine {
             }
             _ => {
                 let holder = answer.run.as_ref().map(|record| record.owner.clone());
-                self.skipped(facts, SkipReason::ClaimedByOther, holder, None);
+                let reason = answer.run.as_ref().map_or(SkipReason::ClaimedByOther, had_by_other);
+                self.skipped(facts, reason, holder, None);
                 self.let_go(now, run, Some(&answer));
             }
         }

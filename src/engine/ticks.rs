@@ -434,9 +434,14 @@ impl Engine {
     /// late: it is pending again here as on every other replica, so that this one, too, says what becomes of it.
     pub(super) fn given_back(&mut self, now: Now, run: &RunKey, answer: Answer) {
         let Some(ours) = self.runs.get(run) else { return };
-        let Some(deadline) = ours.deadline.filter(|_| self.drain.is_none() && answer.run.is_some()) else {
+        let Some(deadline) = ours.deadline.filter(|_| self.drain.is_none()) else {
             return self.let_go(now, run, Some(&answer)); // what there is to say was said
         };
+        if answer.run.is_none() {
+            let facts = ours.facts(run);
+            self.skipped(facts, SkipReason::StoreForgot, None, None);
+            return self.let_go(now, run, Some(&answer));
+        }
         let (spec, trigger) = (Arc::clone(&ours.spec), ours.trigger);
         let Some(job) = self.jobs.get(&run.job) else { return self.let_go(now, run, Some(&answer)) };
         let due = Due {

@@ -224,7 +224,7 @@ pub struct RunRecord {
     /// The watcher that recorded it as lost, so that one whose reply was lost still learns that it did; empty where
     /// none did.
     pub lost_by: String,
-    /// The job's `forgot_at` after which its owner confirmed that it has the run; 0: never.
+    /// The job's `forgot_at` after which it began, or its owner confirmed that it has it; 0: the store forgot nothing before.
     pub asserted: i64,
     /// Of a manual run, who ordered it; so also below.
     pub ordered_by: String,

@@ -308,6 +308,9 @@ fn begin(
     run.state = RunState::Begun;
     run.start += 1;
     run.request = request.into();
+    // What begins after a loss is known since then, like what an owner confirms: whoever tells late of a run that ended
+    // long ago takes nothing from it.
+    run.asserted = job.forgot_at;
     run.begun_at = now;
     run.renewed_at = now;
     if run.scheduled_for.is_manual() {

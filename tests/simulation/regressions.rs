@@ -5,13 +5,16 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 3] = [
+const FAILED: [(u64, bool, &str); 6] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
         true,
         "a run that was known before its tick was claimed and watched, and skipped as somebody else's by its owner",
     ),
+    (275, true, "a claim that somebody had settled as missed was said to be run by that one"),
+    (784, true, "the owner of a run from before a loss told its end late, and took the slot from a run that went on"),
+    (1241, true, "a run that was given back to a store that had forgotten it was not spoken of again"),
     (210, false, "a tick that was passed over was offered again when its job was registered again, and skipped twice"),
 ];
 

@@ -94,6 +94,26 @@ fn a_spawn_that_comes_too_late_gives_the_run_back() {
 }
 
 #[test]
+fn a_run_that_is_given_back_to_a_store_that_forgot_it_is_said_to_be_forgotten() {
+    let mut bench = Bench::beginning(job("a"));
+    bench.reply_yes();
+    bench.tell(Event::NotStarted { run: run(), too_late: true, error: String::new() });
+    let effects = bench.reply(vec![answer(Verdict::Gone)]);
+    assert!(
+        matches!(&notices(&effects)[..], [Notice::RunSkipped { reason: SkipReason::StoreForgot, .. }]),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_claim_that_somebody_settled_meanwhile_is_not_said_to_be_run_by_that_one() {
+    let mut bench = Bench::beginning(job("a"));
+    let missed = RunRecord { outcome: Some(Outcome::Missed), ..record(&run(), (RunState::Done, 0, 4)) };
+    let effects = bench.reply(vec![with(Verdict::Done, missed)]);
+    assert!(matches!(&notices(&effects)[..], [Notice::RunSkipped { reason: SkipReason::Missed, .. }]), "{effects:?}");
+}
+
+#[test]
 fn a_slot_whose_run_lives_is_an_overlap() {
     let mut bench = Bench::beginning(job("a"));
     let effects = bench.reply(vec![busy(-3600, true, 9)]);

@@ -364,6 +364,16 @@ pub async fn a_slot_that_was_asserted_is_not_taken_by_another_word(scene: Scene)
     assert_eq!(job(&scene).await.slot, Some(scene.tick(2)));
 }
 
+pub async fn a_slot_of_a_run_that_began_after_the_loss_is_not_taken_by_a_late_word(scene: Scene) {
+    forget_up_to(&scene, 3).await;
+    end_silence(&scene).await;
+    scene.start(4, "web-1").await;
+    assert_eq!(assert_run(&scene, 2, ("web-2", 1, true)).await, Verdict::Renewed);
+    assert_eq!(job(&scene).await.slot, Some(scene.tick(4)));
+    scene.complete(2, "web-2", 1).await;
+    assert_eq!(job(&scene).await.slot, Some(scene.tick(4)), "and its end frees nothing");
+}
+
 pub async fn a_store_tells_what_it_is(scene: Scene) {
     let first = scene.store.identity().await.unwrap();
     assert_eq!((first.server.is_empty(), first.evicted), (false, 0));

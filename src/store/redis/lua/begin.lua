@@ -37,6 +37,7 @@ set(run, 'waiting_since', '0')
 set(run, 'state', 'begun')
 set(run, 'start', next_start)
 set(run, 'request', request)
+set(run, 'asserted', job.is.forgot_at) -- known since the latest loss, like what its owner confirms
 set(run, 'begun_at', int(now))
 set(run, 'renewed_at', int(now))
 if is_manual then
