@@ -57,14 +57,14 @@ fn no_tick_is_started_twice_and_each_has_one_outcome() {
 fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
-    campaign(seeds.start..seeds.start + count.div_ceil(8), Faults::AMNESIA);
+    campaign(seeds.start..seeds.start + count.div_ceil(4), Faults::AMNESIA);
 }
 
 #[test]
 fn what_people_order_is_run_once_and_what_they_pause_goes_on() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
-    campaign(seeds.start..seeds.start + count.div_ceil(8), Faults::PEOPLE);
+    campaign(seeds.start..seeds.start + count.div_ceil(4), Faults::PEOPLE);
 }
 
 #[test]

@@ -25,12 +25,15 @@ pub struct Shape {
     pub leaves: bool,
     pub shift: u64,
     pub mood: (ConcurrencyPolicy, LostRunPolicy),
+    /// Some job ticks so often all day that a long absence is settled as ranges.
+    pub crowded: bool,
 }
 
 impl Shape {
     /// How a day begins.
-    pub fn first(random: &mut Random) -> Self {
+    pub fn first(random: &mut Random, crowded: bool) -> Self {
         Self {
+            crowded,
             lease: if random.chance(200) { 5 } else { 15 },
             places: if random.chance(300) { 3 } else { 10 },
             comes: false,
@@ -151,6 +154,10 @@ pub fn version(shape: &Shape, (number, episodes): (usize, &Episodes)) -> JobTabl
         job((name, Schedule::parse(text, &Zone::utc(), name).unwrap()), (overlap, lost), (kind, jitter, 0))
     });
     let mut jobs: Vec<_> = crowd.chain(day).collect();
+    if shape.crowded {
+        let schedule = Schedule::parse("*/20 * * * * *", &Zone::utc(), "crowded").unwrap();
+        jobs.push(job(("crowded", schedule), (Forbid, Report), ("short", 0, 0)));
+    }
     let mut also = |name: &str, seconds: u64, policies, kind| {
         jobs.push(job((name, dense(seconds, episodes, name)), policies, (kind, 0, 0)));
     };

@@ -230,7 +230,7 @@ impl World {
     fn of_seed(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
         let episodes = plan::episodes(&mut random);
-        let mut shape = Shape::first(&mut random);
+        let mut shape = Shape::first(&mut random, seed % 16 == 15);
         let mut versions = vec![Arc::new(table::version(&shape, (0, &episodes)))];
         for number in 1..=random.between(0, 4) as usize {
             shape.change(&mut random);

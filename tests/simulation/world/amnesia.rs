@@ -62,16 +62,9 @@ impl World {
         }
     }
 
-    /// What an answer says of a run: who has it, and how it ended. What is decided stays so.
-    fn note_run(&mut self, step: &Step, answer: &Answer) {
-        let (Some(run), Some(key)) = (&answer.run, step.run()) else { return };
-        match answer.verdict {
-            Verdict::Won | Verdict::Renewed => {
-                let owners = self.owners.entry(key.clone()).or_default();
-                if !owners.contains(&run.owner) {
-                    owners.push(run.owner.clone());
-                }
-            }
+    /// Answers that a campaign must have met; most of them have no run's record.
+    fn note_rare(&mut self, verdict: Verdict) {
+        match verdict {
             Verdict::Fenced => self.meet("fenced"),
             Verdict::RecordedLate => self.meet("recorded late"),
             Verdict::TooOld => self.meet("too old"),
@@ -82,6 +75,18 @@ impl World {
             Verdict::Released => self.meet("given back"),
             Verdict::Occupied { .. } => self.meet("occupied range"),
             _ => {}
+        }
+    }
+
+    /// What an answer says of a run: who has it, and how it ended. What is decided stays so.
+    fn note_run(&mut self, step: &Step, answer: &Answer) {
+        self.note_rare(answer.verdict);
+        let (Some(run), Some(key)) = (&answer.run, step.run()) else { return };
+        if matches!(answer.verdict, Verdict::Won | Verdict::Renewed) {
+            let owners = self.owners.entry(key.clone()).or_default();
+            if !owners.contains(&run.owner) {
+                owners.push(run.owner.clone());
+            }
         }
         if matches!(step, Step::Claim(Claim { takeover: Some(_), .. })) && answer.verdict == Verdict::Won {
             self.meet(if run.start == 0 { "takeover before begin" } else { "rerun" });
