@@ -70,6 +70,9 @@ pub fn read(paths: &[PathBuf]) -> Vec<Source> {
     paths.iter().flat_map(|path| if path.is_dir() { read_folder(path) } else { vec![read_file(path)] }).collect()
 }
 
+/// What a table's name may end in by mistake.
+const NEARLY_YAML: [&str; 3] = ["yml", "YAML", "YML"];
+
 fn read_folder(folder: &Path) -> Vec<Source> {
     let unreadable = |reason: String| vec![Source::unreadable(folder.display().to_string(), reason)];
     let listed: io::Result<Vec<PathBuf>> =
@@ -82,7 +85,7 @@ fn read_folder(folder: &Path) -> Vec<Source> {
         paths.into_iter().filter(|path| !is_hidden(path) && !path.is_dir()).partition(|path| ends_in(path, &["yaml"]));
     others.sort();
     if tables.is_empty() {
-        let near = others.iter().find(|path| ends_in(path, &["yml", "YAML", "YML"]));
+        let near = others.iter().find(|path| ends_in(path, &NEARLY_YAML));
         let hint = match near.and_then(|path| path.file_name()) {
             Some(name) => format!("only `.yaml` is read of a folder: rename `{}`, or name that file", name.display()),
             None => "put a table into it as `jobs.yaml`, or name the file itself".to_owned(),
@@ -91,7 +94,7 @@ fn read_folder(folder: &Path) -> Vec<Source> {
         return vec![Source::unreadable(folder.display().to_string(), reason).with_hint(hint)];
     }
     tables.sort();
-    let passed_over = others.iter().filter(|path| ends_in(path, &["yml", "YAML", "YML"])).map(|path| {
+    let passed_over = others.iter().filter(|path| ends_in(path, &NEARLY_YAML)).map(|path| {
         let name = path.file_name().unwrap_or_default().display().to_string();
         let hint = format!("rename `{name}` so that it ends in `.yaml`, or take it out of the folder");
         Source::unreadable(path.display().to_string(), "only files that end in `.yaml` are read of a folder")
@@ -140,7 +143,7 @@ fn missing_hint(path: &Path) -> String {
     };
     let mut found: Vec<String> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| !is_hidden(path) && ends_in(path, &["yaml", "yml", "YAML", "YML"]) && !path.is_dir())
+        .filter(|path| !is_hidden(path) && (ends_in(path, &["yaml"]) || ends_in(path, &NEARLY_YAML)) && !path.is_dir())
         .filter_map(|path| Some(format!("`{}`", path.file_name()?.display())))
         .collect();
     found.sort();

@@ -70,8 +70,7 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, entries: &[Entry]) -> O
     match &*entry.key {
         "fromEnv" => {
             let name = reader.text(&value)?;
-            let is_own = name.to_ascii_uppercase().starts_with("ONECRON_");
-            if name.is_empty() || is_own || name.contains(['=', '\0']) {
+            if name.is_empty() || is_reserved(&name) || name.contains(['=', '\0']) {
                 let message = format!("`{}` is {}, and the name of a variable is expected", value.name, quoted(&name));
                 let hint = "name one of the daemon's variables, but none of its own settings (`ONECRON_…`)";
                 reader.find("E309", entry.node.span, message, hint);
@@ -105,8 +104,13 @@ fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Op
     reader.text(item)
 }
 
+/// The daemon's settings, and what a run is told about itself.
+fn is_reserved(name: &str) -> bool {
+    name.to_ascii_uppercase().starts_with("ONECRON_")
+}
+
 fn check_variable(reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
-    if name.to_ascii_uppercase().starts_with("ONECRON_") {
+    if is_reserved(name) {
         let message = format!("the variable {} is reserved: in such, onecron tells a run about itself", quoted(name));
         reader.find("E309", span, message, "choose a name that does not begin with `ONECRON_`");
         return false;

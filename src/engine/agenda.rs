@@ -114,13 +114,11 @@ impl Job {
 
     /// How late a tick may still start, counted from when it is due.
     pub fn starting_deadline(&self, tick: Tick) -> Duration {
-        if tick.is_manual() {
-            return self.spec.starting_deadline.unwrap_or(ORDER_WINDOW);
+        match self.spec.starting_deadline {
+            Some(given) => given, // without a look for the tick after it
+            None if tick.is_manual() => ORDER_WINDOW,
+            None => self.spec.starting_deadline_for(tick.seconds(), self.following(tick).map(Tick::seconds)),
         }
-        if let Some(given) = self.spec.starting_deadline {
-            return given; // without a look for the tick after it
-        }
-        self.spec.starting_deadline_for(tick.seconds(), self.following(tick).map(Tick::seconds))
     }
 
     /// How long after a tick it may be settled as missed: when its starting deadline is past.

@@ -51,7 +51,7 @@ impl Engine {
         let ticks: Vec<RunKey> = self.ticks.keys().cloned().collect();
         for run in ticks {
             if let Some(due) = self.remove_tick(&run) {
-                let facts = RunFacts { run, trigger: due.trigger, start: 1, token: None };
+                let facts = RunFacts::unbegun(&run, due.trigger);
                 self.skipped(facts, SkipReason::Draining, None, None);
             }
         }
@@ -107,16 +107,7 @@ impl Engine {
         drain.next = give_up_at.unwrap_or(if stopped.is_none() { drain.stop_at } else { now.boot + lease });
         if over || give_up {
             let unrecorded = u32::try_from(self.runs.len()).unwrap_or(u32::MAX);
-            let left: Vec<RunFacts> = self
-                .runs
-                .iter()
-                .map(|(run, ours)| RunFacts {
-                    run: run.clone(),
-                    trigger: ours.trigger,
-                    start: ours.start.max(1),
-                    token: None,
-                })
-                .collect();
+            let left: Vec<RunFacts> = self.runs.iter().map(|(run, ours)| ours.facts(run)).collect();
             for facts in left {
                 let detail = "the store did not take its outcome before the daemon ended".to_owned();
                 self.notice(Notice::RunUnrecorded { facts, detail });

@@ -134,6 +134,13 @@ pub struct RunFacts {
     pub token: Option<u64>,
 }
 
+impl RunFacts {
+    /// Of a run that has not begun.
+    pub(super) fn unbegun(run: &RunKey, trigger: Trigger) -> Self {
+        Self { run: run.clone(), trigger, start: 1, token: None }
+    }
+}
+
 /// Something an operator may want to know. Each becomes one log line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notice {

@@ -5,6 +5,7 @@
 //! replica's own schedule is the present one as long as nobody registered another; what that one owes, in this case, is
 //! settled by who has it, or when it is a former one.
 
+use super::Effect;
 use super::Engine;
 use super::Notice;
 use super::Topic;
@@ -145,15 +146,11 @@ impl Engine {
         }
         let before = std::mem::take(&mut job.registered_as);
         let read: Vec<_> = record.former.iter().map(|former| read(former, name)).collect();
-        for (former, _) in record
-            .former
-            .iter()
-            .zip(&read)
-            .filter(|(former, read)| read.is_none() && former.until > record.decided_through)
-        {
-            if !before.former.contains(former) {
+        for (former, read) in record.former.iter().zip(&read) {
+            let owes = former.until > record.decided_through;
+            if read.is_none() && owes && !before.former.contains(former) {
                 let (job, former) = (name.clone(), former.clone());
-                self.effects.push(super::Effect::Notice(Notice::ScheduleUnreadable { job, former }));
+                self.effects.push(Effect::Notice(Notice::ScheduleUnreadable { job, former }));
             }
         }
         let (schedule, zone) = (record.schedule.clone(), record.zone.clone());

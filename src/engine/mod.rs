@@ -388,36 +388,36 @@ impl Engine {
 
     /// News of a job, from any answer. An older revision says nothing new.
     fn learn(&mut self, now: Now, name: &JobName, record: &JobRecord) {
-        let Some(job) = self.jobs.get(name) else { return };
-        let news = record.revision >= job.revision && self.learn_schedules(name, record);
-        let Some(job) = self.jobs.get_mut(name) else { return };
-        if record.revision >= job.revision {
-            if record.revision > job.revision {
-                job.memory.heard(now);
-            }
-            job.revision = record.revision;
-            job.last_success = record.last_success;
-            job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
-            let through = record.decided_through.max(record.last_begun);
-            let ahead = through > now.wall.timestamp() + AHEAD_MOST;
-            if ahead && !std::mem::replace(&mut job.ahead, true) {
-                let through = Tick::from_seconds(through);
-                self.effects.push(Effect::Notice(Notice::JobAhead { job: name.clone(), through }));
-            }
-            job.ahead = ahead;
-            if news || job.decided_through != Some(record.decided_through) {
-                job.decided_through = Some(record.decided_through);
-                // Some that are decided by now stay: a store that forgets asks for them again.
-                while job.settled.len() > SETTLED_KEPT
-                    && job.settled.first().is_some_and(|tick| tick.seconds() <= record.decided_through)
-                {
-                    job.settled.pop_first();
-                }
-                self.plan_audit(now, name);
-                self.pass_former(name);
-            }
-            self.learn_pauses(now, name, record);
+        if self.jobs.get(name).is_none_or(|job| record.revision < job.revision) {
+            return;
         }
+        let news = self.learn_schedules(name, record);
+        let Some(job) = self.jobs.get_mut(name) else { return };
+        if record.revision > job.revision {
+            job.memory.heard(now);
+        }
+        job.revision = record.revision;
+        job.last_success = record.last_success;
+        job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
+        let through = record.decided_through.max(record.last_begun);
+        let ahead = through > now.wall.timestamp() + AHEAD_MOST;
+        if ahead && !std::mem::replace(&mut job.ahead, true) {
+            let through = Tick::from_seconds(through);
+            self.effects.push(Effect::Notice(Notice::JobAhead { job: name.clone(), through }));
+        }
+        job.ahead = ahead;
+        if news || job.decided_through != Some(record.decided_through) {
+            job.decided_through = Some(record.decided_through);
+            // Some that are decided by now stay: a store that forgets asks for them again.
+            while job.settled.len() > SETTLED_KEPT
+                && job.settled.first().is_some_and(|tick| tick.seconds() <= record.decided_through)
+            {
+                job.settled.pop_first();
+            }
+            self.plan_audit(now, name);
+            self.pass_former(name);
+        }
+        self.learn_pauses(now, name, record);
     }
 
     /// How long ago a run was due, by the wall clock, milliseconds.

@@ -39,8 +39,10 @@ const KNOWN_MS: i64 = 3_600_000;
 
 /// Whether two pauses are the same to people.
 fn is_same(one: Option<&Pause>, other: Option<&Pause>) -> bool {
-    let said = |pause: Option<&Pause>| pause.map(|pause| (pause.by.clone(), pause.reason.clone()));
-    said(one) == said(other)
+    match (one, other) {
+        (Some(one), Some(other)) => one.says_as(other),
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 impl Engine {
@@ -67,7 +69,7 @@ impl Engine {
             needs_place: false,
         };
         self.order_known(now, run);
-        let facts = RunFacts { run: run.clone(), trigger: Trigger::Manual, start: 1, token: None };
+        let facts = RunFacts::unbegun(run, Trigger::Manual);
         self.notice(Notice::RunRequested { facts, by: record.ordered_by.clone() });
         self.show_life(now, run);
         self.ticks.insert(run.clone(), due);
@@ -103,7 +105,7 @@ impl Engine {
             return;
         }
         self.order_known(now, run);
-        let facts = RunFacts { run: run.clone(), trigger: Trigger::Manual, start: 1, token: None };
+        let facts = RunFacts::unbegun(run, Trigger::Manual);
         self.notice(Notice::RunRequested { facts: facts.clone(), by: record.ordered_by.clone() });
         self.skipped(facts, had_by_other(record), Some(record.owner.clone()), None);
     }

@@ -143,7 +143,7 @@ impl Engine {
         let late_ms = self.late_ms(now, run);
         match owed.decision {
             Decision::Missed(reason) if first && owed.count == 1 => {
-                let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None };
+                let facts = RunFacts::unbegun(run, Trigger::Schedule);
                 self.notice(Notice::RunMissed { facts, reason, late_ms });
             }
             Decision::Missed(reason) if first => {
@@ -151,7 +151,7 @@ impl Engine {
                 self.notice(Notice::RunsMissed { job, first: owed.first, through, count: owed.count, reason });
             }
             Decision::Skipped(reason @ SkipReason::Rescheduled) if first => {
-                let facts = RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None };
+                let facts = RunFacts::unbegun(run, Trigger::Schedule);
                 self.skipped(facts, reason, None, None);
             }
             _ => {}

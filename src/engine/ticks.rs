@@ -410,7 +410,7 @@ impl Engine {
 
     fn won(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, Answer)) {
         let Some(due) = self.remove_tick(run) else { return };
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
+        let facts = RunFacts::unbegun(run, due.trigger);
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
@@ -480,7 +480,7 @@ impl Engine {
         }
         let Some(due) = self.remove_tick(run) else { return };
         self.compare_claim(&record, &run.job);
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
+        let facts = RunFacts::unbegun(run, due.trigger);
         let holder = Some(record.owner.clone());
         let reason = had_by_other(&record);
         match overlapped.filter(|_| reason == SkipReason::Overlap) {
@@ -508,7 +508,7 @@ impl Engine {
         } else {
             (SkipReason::Late, MissedReason::Late)
         };
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
+        let facts = RunFacts::unbegun(run, due.trigger);
         self.skipped(facts, skipped, None, None);
         if run.scheduled_for.is_manual() {
             return self.give_order_up(run);
@@ -523,7 +523,7 @@ impl Engine {
     pub(super) fn skip(&mut self, run: &RunKey, reason: SkipReason) {
         let Some(due) = self.remove_tick(run) else { return };
         self.without_place.remove(&(order(&self.me, run), run.clone()));
-        let facts = RunFacts { run: run.clone(), trigger: due.trigger, start: 1, token: None };
+        let facts = RunFacts::unbegun(run, due.trigger);
         self.skipped(facts, reason, None, None);
     }
 

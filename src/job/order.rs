@@ -44,6 +44,11 @@ impl Pause {
         Self { at: 0, by, reason }
     }
 
+    /// Whether it tells people the same, since whenever.
+    pub fn says_as(&self, other: &Self) -> bool {
+        self.by == other.by && self.reason == other.reason
+    }
+
     /// Reads what [`fmt::Display`] writes.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.splitn(3, ' ');

@@ -264,8 +264,8 @@ fn a_tick_that_another_replica_has_settled_as_an_overlap_is_said_to_be_one_of_th
     assert_eq!(notices(&bench.reply(vec![answer])), [overlap_with(&third)], "and not of the one who decided it");
 }
 
-#[test]
-fn a_run_that_waits_holds_no_place() {
+/// A run of `a` waits for an earlier one, and the only place is that of a run of `b`.
+fn waiting_beside_another() -> Bench {
     let mut bench = Bench::ready(&[patient(), later()], 1);
     let mut store = |step: &Step| match step {
         Step::Begin { run, .. } if run.job == name("a") => Some(busy(vec![occupant(9)], true, true)),
@@ -274,6 +274,12 @@ fn a_run_that_waits_holds_no_place() {
         step => Some(yes(step)),
     };
     bench.until_with(301_000, &mut store);
+    bench
+}
+
+#[test]
+fn a_run_that_waits_holds_no_place() {
+    let bench = waiting_beside_another();
     assert!(!bench.engine.runs[&run()].has_place);
     assert!(bench.engine.runs[&run_of_b()].has_place, "the one place is another's");
     assert_eq!(bench.engine.running(), 1);
@@ -300,14 +306,7 @@ fn skip_reasons(effects: &[Effect]) -> Vec<SkipReason> {
 
 #[test]
 fn a_run_that_could_begin_and_finds_no_place_is_given_back_and_taken_when_there_is_one() {
-    let mut bench = Bench::ready(&[patient(), later()], 1);
-    let mut store = |step: &Step| match step {
-        Step::Begin { run, .. } if run.job == name("a") => Some(busy(vec![occupant(9)], true, true)),
-        Step::Wait { .. } => Some(busy(vec![occupant(9)], true, true)),
-        Step::Read { run } => Some(read(record(run, (RunState::Begun, 1, 9)))),
-        step => Some(yes(step)),
-    };
-    bench.until_with(301_000, &mut store);
+    let mut bench = waiting_beside_another();
     assert!(bench.engine.runs[&run_of_b()].has_place);
     let given_back = RunRecord { waiting_since: 1, ..mine(&run(), (RunState::Abandoned, 0, 7)) };
     let mut store = |step: &Step| match step {
@@ -326,14 +325,7 @@ fn a_run_that_could_begin_and_finds_no_place_is_given_back_and_taken_when_there_
 
 #[test]
 fn a_replica_that_gave_a_run_back_says_who_has_it_then() {
-    let mut bench = Bench::ready(&[patient(), later()], 1);
-    let mut store = |step: &Step| match step {
-        Step::Begin { run, .. } if run.job == name("a") => Some(busy(vec![occupant(9)], true, true)),
-        Step::Wait { .. } => Some(busy(vec![occupant(9)], true, true)),
-        Step::Read { run } => Some(read(record(run, (RunState::Begun, 1, 9)))),
-        step => Some(yes(step)),
-    };
-    bench.until_with(301_000, &mut store);
+    let mut bench = waiting_beside_another();
     let taken = record(&run(), (RunState::Begun, 1, 9));
     let given_back = mine(&run(), (RunState::Abandoned, 0, 7));
     let mut store = |step: &Step| match step {

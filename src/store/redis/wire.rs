@@ -48,12 +48,12 @@ fn own_arguments(step: &Step) -> Vec<String> {
             order.owner.to_string(),
             order.by.clone(),
             order.key.clone(),
-            order.runs_for.map_or_else(String::new, |tick| tick.to_string()),
+            text_of(order.runs_for),
             if order.despite_pause { "1".into() } else { String::new() },
         ]),
         Step::Pause { all, pause, only_if, .. } => {
             let (by, reason) = pause.as_ref().map(|pause| (pause.by.clone(), pause.reason.clone())).unwrap_or_default();
-            args.extend([flag(*all), by, reason, only_if.map_or_else(String::new, |at| at.to_string())]);
+            args.extend([flag(*all), by, reason, text_of(*only_if)]);
         }
         Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
             args.extend([owner.to_string(), start.to_string()]);

@@ -11,6 +11,7 @@ use crate::job::Order;
 use crate::job::Pause;
 use crate::job::RunRecord;
 use crate::job::RunState;
+use crate::job::Trigger;
 use crate::job::Verdict;
 use crate::job::manual_token;
 
@@ -34,7 +35,7 @@ pub(super) fn order(picture: &mut Picture, order: &Order, now: i64, changes: &mu
     picture.run = Some(RunRecord {
         state: RunState::Abandoned,
         number: 1,
-        trigger: "manual".into(),
+        trigger: Trigger::Manual.as_str().into(),
         ordered_by: order.by.clone(),
         order_key: order.key.clone(),
         runs_for: order.runs_for,
@@ -58,7 +59,7 @@ pub(super) fn pause(
         return Verdict::Noted;
     }
     let same = match (&place, pause) {
-        (Some(found), Some(wanted)) => found.by == wanted.by && found.reason == wanted.reason,
+        (Some(found), Some(wanted)) => found.says_as(wanted),
         (found, wanted) => found.is_none() && wanted.is_none(),
     };
     if !same {
