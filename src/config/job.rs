@@ -15,19 +15,16 @@ use super::units;
 use super::words::Level;
 use super::yaml::Node;
 use super::yaml::Value;
-use crate::job::CatchUp;
 use crate::job::CommandSpec;
 use crate::job::ConcurrencyPolicy;
 use crate::job::JobName;
 use crate::job::JobSpec;
-use crate::job::LostRunPolicy;
 use crate::job::NameError;
 use crate::job::Program;
 use crate::schedule::Schedule;
 use crate::schedule::Zone;
 use chrono::DateTime;
 use chrono::Utc;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Where a job's name stands, for finding it twice.
@@ -135,29 +132,29 @@ fn read_fields(
     if let Some((message, hint)) = clock_changes::warning(&schedule, decided, around.now) {
         reader.find("W501", span, message, &hint);
     }
+    let built_in = CommandSpec::of(program?);
+    let command = CommandSpec {
+        working_dir: all.working_dir.value().cloned(),
+        env: all.env.value().cloned().unwrap_or_default(),
+        inherit_env: all.inherit_env.value_or(built_in.inherit_env),
+        success_exit_codes: all.success_exit_codes.value().cloned().unwrap_or(built_in.success_exit_codes),
+        program: built_in.program,
+    };
+    let built_in = JobSpec::of(JobName::new(&name?.0).ok()?, schedule, command);
     let mut spec = JobSpec {
-        name: JobName::new(&name?.0).ok()?,
         description: description.value_or(String::new()),
-        schedule,
-        command: CommandSpec {
-            program: program?,
-            working_dir: all.working_dir.value().cloned(),
-            env: all.env.value().cloned().unwrap_or_default(),
-            inherit_env: all.inherit_env.value_or(true),
-            success_exit_codes: all.success_exit_codes.value_or(BTreeSet::from([0])),
-        },
-        concurrency_policy: all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid),
-        catch_up: all.catch_up.value_or(CatchUp::Latest),
-        suspend: all.suspend.value_or(false),
-        lost_run_policy: all.lost_run_policy.value_or(LostRunPolicy::Report),
-        timeout: all.timeout(),
-        termination_grace_period: all.termination_grace_period.value_or(Duration::from_secs(30)),
-        jitter: all.jitter.value_or(Duration::ZERO),
+        concurrency_policy: all.concurrency_policy.value_or(built_in.concurrency_policy),
+        catch_up: all.catch_up.value_or(built_in.catch_up),
+        suspend: all.suspend.value_or(built_in.suspend),
+        lost_run_policy: all.lost_run_policy.value_or(built_in.lost_run_policy),
+        timeout: all.timeout.value_or(built_in.timeout),
+        termination_grace_period: all.termination_grace_period.value_or(built_in.termination_grace_period),
+        jitter: all.jitter.value_or(built_in.jitter),
         starting_deadline: all.starting_deadline.value().copied(),
         retry: all.retry(),
         output: all.output(),
         history: all.history(),
-        spec_hash: String::new(),
+        ..built_in
     };
     spec.spec_hash = hash::spec_hash(&spec);
     Some(spec)

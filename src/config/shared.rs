@@ -260,35 +260,32 @@ impl Shared {
 
     /// Attempts after the first, and the waits before them.
     pub fn retry(&self) -> RetryPolicy {
-        let max_backoff = self.retry_max_backoff.value_or(Duration::from_secs(5 * MINUTE));
+        let built_in = RetryPolicy::default();
         RetryPolicy {
-            limit: self.retry_limit.value_or(0),
-            backoff: self.retry_backoff.value_or(Duration::from_secs(10)),
-            max_backoff,
+            limit: self.retry_limit.value_or(built_in.limit),
+            backoff: self.retry_backoff.value_or(built_in.backoff),
+            max_backoff: self.retry_max_backoff.value_or(built_in.max_backoff),
         }
     }
 
     /// How much of the output is kept.
     pub fn output(&self) -> OutputLimits {
+        let built_in = OutputLimits::default();
         OutputLimits {
-            mode: self.output_mode.value_or(OutputMode::Log),
-            max_line_bytes: self.output_max_line_bytes.value_or(8 << 10),
-            keep_tail: self.output_keep_tail.value_or(16 << 10),
+            mode: self.output_mode.value_or(built_in.mode),
+            max_line_bytes: self.output_max_line_bytes.value_or(built_in.max_line_bytes),
+            keep_tail: self.output_keep_tail.value_or(built_in.keep_tail),
         }
     }
 
     /// How much of the past is kept.
     pub fn history(&self) -> HistoryLimits {
+        let built_in = HistoryLimits::default();
         HistoryLimits {
-            ticks: self.history_ticks.value_or(200),
-            successful: self.history_successful.value_or(3),
-            failed: self.history_failed.value_or(10),
+            ticks: self.history_ticks.value_or(built_in.ticks),
+            successful: self.history_successful.value_or(built_in.successful),
+            failed: self.history_failed.value_or(built_in.failed),
         }
-    }
-
-    /// How long a run may take; `None`: for ever.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.timeout.value_or(Some(Duration::from_secs(HOUR)))
     }
 
     /// What this layer over `below` contradicts itself in, reported where this layer says it.

@@ -229,7 +229,47 @@ impl Default for SchedulerSpec {
     }
 }
 
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { limit: 0, backoff: Duration::from_secs(10), max_backoff: Duration::from_secs(5 * 60) }
+    }
+}
+
+impl Default for OutputLimits {
+    fn default() -> Self {
+        Self { mode: OutputMode::Log, max_line_bytes: 8 << 10, keep_tail: 16 << 10 }
+    }
+}
+
+impl Default for HistoryLimits {
+    fn default() -> Self {
+        Self { ticks: 200, successful: 3, failed: 10 }
+    }
+}
+
 impl JobSpec {
+    /// A job with the built-in values of everything else, and without a hash.
+    pub fn of(name: JobName, schedule: Schedule, command: CommandSpec) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            schedule,
+            command,
+            concurrency_policy: ConcurrencyPolicy::Forbid,
+            catch_up: CatchUp::Latest,
+            suspend: false,
+            lost_run_policy: LostRunPolicy::Report,
+            timeout: Some(Duration::from_secs(3600)),
+            termination_grace_period: Duration::from_secs(30),
+            jitter: Duration::ZERO,
+            starting_deadline: None,
+            retry: RetryPolicy::default(),
+            output: OutputLimits::default(),
+            history: HistoryLimits::default(),
+            spec_hash: String::new(),
+        }
+    }
+
     /// Whether two runs of the job must never be at once.
     pub fn is_exclusive(&self) -> bool {
         self.concurrency_policy != ConcurrencyPolicy::Allow

@@ -465,23 +465,15 @@ impl World {
 
 fn table(scene: Scene) -> JobTable {
     let schedule = format!("@every {}s", scene.every);
+    let schedule = Schedule::parse(&schedule, &Zone::utc(), "model").unwrap();
+    let command = CommandSpec::of(Program::Direct(vec!["true".into()]));
     let spec = JobSpec {
-        name: JobName::new("model").unwrap(),
-        description: String::new(),
-        schedule: Schedule::parse(&schedule, &Zone::utc(), "model").unwrap(),
-        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
         concurrency_policy: scene.concurrency,
         lost_run_policy: scene.lost,
         timeout: None,
-        catch_up: CatchUp::Latest,
-        suspend: false,
-        jitter: Duration::ZERO,
         termination_grace_period: Duration::from_secs(2),
-        starting_deadline: None,
-        retry: RetryPolicy { limit: 0, backoff: Duration::from_secs(1), max_backoff: Duration::from_secs(1) },
-        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
-        history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
         spec_hash: "model".into(),
+        ..JobSpec::of(JobName::new("model").unwrap(), schedule, command)
     };
     let scheduler = SchedulerSpec {
         lock_lease: Duration::from_secs(5),

@@ -70,23 +70,14 @@ fn dense(seconds: u64, episodes: &Episodes, name: &str) -> Schedule {
 
 /// A job of which nothing is special.
 pub fn plain(name: &str, schedule: Schedule) -> JobSpec {
+    let command = CommandSpec::of(Program::Direct(vec!["true".into()]));
     let mut spec = JobSpec {
-        name: JobName::new(name).unwrap(),
         description: "short".into(),
-        schedule,
-        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
-        concurrency_policy: ConcurrencyPolicy::Forbid,
-        catch_up: CatchUp::Latest,
-        suspend: false,
-        lost_run_policy: LostRunPolicy::Report,
         timeout: Some(Duration::from_secs(40)),
         termination_grace_period: Duration::from_secs(2),
-        jitter: Duration::ZERO,
-        starting_deadline: None,
         retry: RetryPolicy { limit: 0, backoff: Duration::from_millis(500), max_backoff: Duration::from_secs(2) },
-        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
         history: HistoryLimits { ticks: 20, successful: 3, failed: 10 },
-        spec_hash: String::new(),
+        ..JobSpec::of(JobName::new(name).unwrap(), schedule, command)
     };
     stamp(&mut spec);
     spec

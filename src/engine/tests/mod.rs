@@ -97,23 +97,12 @@ fn other() -> ReplicaId {
 
 /// An hourly job: forbids overlap, is reported when lost, may start [`WINDOW`] late, has no timeout and no retries.
 fn job(text: &str) -> JobSpec {
+    let command = CommandSpec::of(Program::Direct(vec!["true".into()]));
     JobSpec {
-        name: name(text),
-        description: String::new(),
-        schedule: every("1h"),
-        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
-        concurrency_policy: ConcurrencyPolicy::Forbid,
-        catch_up: CatchUp::Latest,
-        suspend: false,
-        lost_run_policy: LostRunPolicy::Report,
         timeout: None,
-        termination_grace_period: secs(30),
-        jitter: Duration::ZERO,
         starting_deadline: Some(WINDOW),
-        retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
-        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
-        history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
         spec_hash: format!("hash-{text}"),
+        ..JobSpec::of(name(text), every("1h"), command)
     }
 }
 

@@ -38,24 +38,10 @@ pub fn name(text: &str) -> JobName {
 
 /// Job `a` by a schedule: it forbids overlap, and may start 20 s late.
 pub fn job(schedule: &str) -> JobSpec {
-    JobSpec {
-        name: name("a"),
-        description: String::new(),
-        schedule: Schedule::parse(&format!("@every {schedule}"), &Zone::utc(), "a").unwrap(),
-        command: CommandSpec::of(Program::Direct(vec!["true".into()])),
-        concurrency_policy: ConcurrencyPolicy::Forbid,
-        catch_up: CatchUp::Latest,
-        suspend: false,
-        lost_run_policy: LostRunPolicy::Report,
-        timeout: None,
-        termination_grace_period: secs(30),
-        jitter: Duration::ZERO,
-        starting_deadline: Some(secs(20)),
-        retry: RetryPolicy { limit: 0, backoff: secs(1), max_backoff: secs(60) },
-        output: OutputLimits { mode: OutputMode::Discard, max_line_bytes: 8192, keep_tail: 0 },
-        history: HistoryLimits { ticks: 200, successful: 3, failed: 10 },
-        spec_hash: schedule.into(),
-    }
+    let command = CommandSpec::of(Program::Direct(vec!["true".into()]));
+    let spec_hash = schedule.into();
+    let schedule = Schedule::parse(&format!("@every {schedule}"), &Zone::utc(), "a").unwrap();
+    JobSpec { timeout: None, starting_deadline: Some(secs(20)), spec_hash, ..JobSpec::of(name("a"), schedule, command) }
 }
 
 /// A replica, and what it has to do.
