@@ -10,6 +10,7 @@ use super::order::order;
 use super::owed::Owed;
 use super::runs::Run;
 use super::slots::Occupant;
+use super::watches::Watch;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -234,26 +235,35 @@ impl Engine {
     }
 
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
-    /// before an older one would supersede it.
-    fn waits_for_older(&self, run: &RunKey) -> bool {
+    /// before an older one would supersede it. For that reason one that is on time waits, too, while an older one is
+    /// claimed and may still begin; not for one that itself waits for another run. Tells the oldest it waits for.
+    fn waits_for_older(&self, run: &RunKey) -> Option<&RunKey> {
         let is_all = |due: &&Due| due.spec.catch_up == CatchUp::All && due.trigger != Trigger::Manual;
-        let Some(due) = self.ticks.get(run).filter(is_all) else { return false };
+        let due = self.ticks.get(run).filter(is_all)?;
         let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
-        let older = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
-        // Also one that came on time and did not begin: as after an outage, when all ticks of it are claimed at once.
-        let under_way = |run: &RunKey| {
-            self.runs.get(run).is_some_and(|ours| ours.trigger == Trigger::CatchUp || is_late && !ours.has_begun())
-                || self.watches.get(run).is_some_and(|watch| {
-                    watch.record.trigger == Trigger::CatchUp.as_str() || is_late && watch.never_ran()
-                })
+        let is_ours_ahead = |ours: &Run| {
+            let is_waiting = ours.occupant.is_some() || ours.quiet;
+            ours.trigger == Trigger::CatchUp || !ours.has_begun() && (is_late || !is_waiting)
         };
-        let before = older.clone()..run.clone();
+        let is_other_ahead = |watch: &Watch| {
+            watch.record.trigger == Trigger::CatchUp.as_str()
+                || watch.never_ran() && (is_late || !watch.record.is_waiting())
+        };
+        let before = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN))..run.clone();
+        let ticks = self.ticks.range(before.clone()).map(|(run, _)| run);
+        let ours = self.runs.range(before.clone()).filter(|(_, ours)| is_ours_ahead(ours)).map(|(run, _)| run);
+        let others = self.watches.range(before).filter(|(_, watch)| is_other_ahead(watch)).map(|(run, _)| run);
         // Runs by hand are in nobody's order.
-        let is_tick = |run: &&RunKey| !run.scheduled_for.is_manual();
-        let ours = self.runs.range(before.clone()).map(|(run, _)| run);
-        let others = self.watches.range(before.clone()).map(|(run, _)| run);
-        self.ticks.range(before).map(|(run, _)| run).any(|run| is_tick(&run))
-            || ours.chain(others).filter(is_tick).any(under_way)
+        ticks.chain(ours).chain(others).filter(|run| !run.scheduled_for.is_manual()).min()
+    }
+
+    /// Waits for an older tick. One that somebody has claimed most likely began since: its record is read.
+    fn wait_for_older(&mut self, now: Now, (run, older): (&RunKey, RunKey)) {
+        let Some(due) = self.ticks.get(run) else { return };
+        self.alarms.set(Topic::Tick(run.clone()), due.deadline.min(now.boot + LOOK_AT_OLDER));
+        if self.watches.get(&older).is_some_and(Watch::never_ran) {
+            self.outbox.want(Topic::Watch(older));
+        }
     }
 
     /// A tick of a job that a run of ours keeps busy is due: whoever wins it must see that we live, or it would
@@ -296,8 +306,8 @@ impl Engine {
             return self.alarms.set(topic, at);
         }
         let deadline = due.deadline;
-        if self.waits_for_older(run) {
-            return self.alarms.set(topic, deadline.min(now.boot + LOOK_AT_OLDER));
+        if let Some(older) = self.waits_for_older(run).cloned() {
+            return self.wait_for_older(now, (run, older));
         }
         self.alarms.set(topic.clone(), deadline);
         if self.jobs.get(&run.job).is_some_and(|job| job.registered) {
@@ -310,8 +320,12 @@ impl Engine {
         // Where another run of the job is going, there is something to decide, or to wait for, that needs no place.
         let needs_place = self.ticks.get(run).is_some_and(|due| due.needs_place);
         let take = self.free_places() > 0 || (!needs_place && self.is_occupied(run));
-        if self.waits_for_older(run) || self.waits_for_store(run) {
-            return None; // its alarm is set
+        if let Some(older) = self.waits_for_older(run).cloned() {
+            self.wait_for_older(now, (run, older));
+            return None;
+        }
+        if self.waits_for_store(run) {
+            return None; // the newest is asked for, and the others again when the store is back
         }
         let due = self.ticks.get_mut(run)?;
         if now.boot < due.not_before || now.boot >= due.deadline {

@@ -226,3 +226,39 @@ fn ticks_that_came_while_the_store_was_away_run_in_turn_too() {
         "the next one waits"
     );
 }
+
+/// Claimed by another replica when its time came, and not begun: as when that one is slow, or its store is.
+fn with_one_claimed_elsewhere(waiting_since: i64) -> Bench {
+    let mut bench = Bench::ready(&[often(CatchUp::All)], 10);
+    bench.until_with(500, &mut |step| match step {
+        Step::Claim(claim) if claim.run == run() => {
+            let claimed = record(&run(), (RunState::Claimed, 0, 1));
+            Some(held(RunRecord { waiting_since, takeover_ms: 30_000, ..claimed }))
+        }
+        Step::Claim(claim) => Some(held(record(&claim.run, (RunState::Done, 1, 3)))),
+        step => Some(yes(step)),
+    });
+    bench
+}
+
+#[test]
+fn a_tick_on_time_waits_while_an_older_one_is_claimed_and_may_still_begin() {
+    let mut bench = with_one_claimed_elsewhere(0);
+    let effects = bench.until_with(10_900, &mut |step| match step {
+        Step::Read { run } => Some(read(RunRecord { takeover_ms: 30_000, ..record(run, (RunState::Claimed, 0, 1)) })),
+        _ => None,
+    });
+    assert_eq!(claims(&effects), NONE, "10 would make 0 superseded");
+    assert!(count(&effects, "read") >= 3, "it is seen soon when that one begins: {effects:?}");
+    let effects = bench.until_with(11_900, &mut |step| match step {
+        Step::Read { run } => Some(read(record(run, (RunState::Begun, 1, 2)))),
+        _ => None,
+    });
+    assert_eq!(claims(&effects), [10]);
+}
+
+#[test]
+fn a_tick_on_time_does_not_wait_for_one_that_itself_waits_for_another_run() {
+    let mut bench = with_one_claimed_elsewhere(TICK * 1_000);
+    assert_eq!(claims(&bench.until_with(10_100, &mut |_| None)), [10]);
+}
