@@ -313,6 +313,7 @@ impl Engine {
             self.look_around(now, outage.is_some());
             self.pass_over_after_outage(now);
             self.ask_owed_after_outage();
+            self.note_outage_on_watches(now);
             // What the store is, and what it remembers, may have changed while it was away.
             for job in self.jobs.keys().filter(|_| outage.is_some()) {
                 self.outbox.want(Topic::Register(job.clone()));

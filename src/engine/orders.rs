@@ -14,6 +14,7 @@ use super::Engine;
 use super::Notice;
 use super::RunFacts;
 use super::Topic;
+use super::owed::HAS_RECORD;
 use super::ticks::Due;
 use super::ticks::had_by_other;
 use crate::clock::Boot;
@@ -58,7 +59,7 @@ impl Engine {
         }
         let due = Due {
             spec: Arc::clone(&job.spec),
-            previous: i64::MAX, // its record exists: nothing is to advance
+            previous: HAS_RECORD,
             delay_ms: 0,
             window,
             deadline: now.boot + (window - late),

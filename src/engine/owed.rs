@@ -25,6 +25,9 @@ use std::time::Duration;
 /// So many ticks of a job are settled one by one; what is beyond is settled as ranges.
 pub(super) const SINGLES_MOST: usize = 100;
 
+/// In place of the tick before: the record of this one exists, and what is said of it moves nothing on.
+pub(super) const HAS_RECORD: i64 = i64::MAX;
+
 /// A tick to settle, or a range that ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owed {
@@ -52,16 +55,20 @@ impl Owed {
 
     /// Whether it goes on where the other one ends.
     fn continues(&self, other: &RunKey, before: &Self) -> bool {
-        self.previous == other.scheduled_for.seconds() && self.decision == before.decision && !before.asked
+        self.previous == other.scheduled_for.seconds()
+            && self.decision == before.decision
+            && before.previous != HAS_RECORD
+            && !before.asked
     }
 }
 
 impl Engine {
     /// Takes on a tick, or a range whose last tick this is.
     pub(super) fn owe(&mut self, now: Now, run: RunKey, mut owed: Owed) {
-        // After a step back of the clock, ticks come again that were settled, and perhaps by us.
+        // After a step back of the clock, ticks come again that were settled, and perhaps by us. One whose record was seen
+        // to be open, as of a run that was given back, is not among them: nobody else might end it.
         let decided = self.jobs.get(&run.job).and_then(|job| job.decided_through);
-        if decided.is_some_and(|through| run.scheduled_for.seconds() <= through) {
+        if owed.previous != HAS_RECORD && decided.is_some_and(|through| run.scheduled_for.seconds() <= through) {
             return;
         }
         let of_job = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
@@ -134,7 +141,12 @@ impl Engine {
             (Verdict::Occupied { at }, _) => self.owe_part(now, (&run.job, at), owed),
             // The chain of decided ticks is another one than we thought: the audit looks again.
             (_, None) => self.plan_audit(now, &run.job),
-            (_, Some(record)) => self.watch(now, run.clone(), record),
+            (_, Some(record)) => {
+                self.watch(now, run.clone(), record);
+                if let (Decision::Missed(reason), Some(watch)) = (owed.decision, self.watches.get_mut(run)) {
+                    watch.not_run_for = Some(reason);
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::Topic;
 use super::agenda::millis;
 use super::guard::takeover_after;
 use super::order::order;
+use super::owed::HAS_RECORD;
 use super::owed::Owed;
 use super::runs::Run;
 use super::slots::Occupant;
@@ -164,7 +165,7 @@ impl Engine {
         let window = millis(job.starting_deadline(run.scheduled_for));
         let may_start = record.state == RunState::Abandoned && job.late_ms(now, run.scheduled_for) < window;
         if may_start && !run.scheduled_for.is_manual() && self.drain.is_none() && !self.is_tracked(&run) {
-            self.tick_due(now, run, i64::MAX); // its record exists: nothing is to advance
+            self.tick_due(now, run, HAS_RECORD);
         } else {
             self.watch(now, run, record);
         }
@@ -236,13 +237,14 @@ impl Engine {
 
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
     /// before an older one would supersede it. For that reason one that is on time waits, too, while an older one is
-    /// claimed and may still begin; not for one that itself waits for another run. Tells the oldest it waits for.
+    /// claimed and may still begin; not for one that waits in line, or to replace another, as then the policy for busy
+    /// jobs decides which of them run. Tells the oldest it waits for.
     fn waits_for_older(&self, run: &RunKey) -> Option<&RunKey> {
         let is_all = |due: &&Due| due.spec.catch_up == CatchUp::All && due.trigger != Trigger::Manual;
         let due = self.ticks.get(run).filter(is_all)?;
         let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
         let is_ours_ahead = |ours: &Run| {
-            let is_waiting = ours.occupant.is_some() || ours.quiet;
+            let is_waiting = ours.occupant.is_some() && ours.when_busy != WhenBusy::Skip;
             ours.trigger == Trigger::CatchUp || !ours.has_begun() && (is_late || !is_waiting)
         };
         let is_other_ahead = |watch: &Watch| {
@@ -460,7 +462,7 @@ impl Engine {
         let Some(job) = self.jobs.get(&run.job) else { return self.let_go(now, run, Some(&answer)) };
         let due = Due {
             spec,
-            previous: i64::MAX, // its record exists: nothing is to advance
+            previous: HAS_RECORD,
             delay_ms: job.delay_ms(run.scheduled_for),
             window: job.starting_deadline(run.scheduled_for),
             deadline,
@@ -490,6 +492,9 @@ impl Engine {
         let Some(record) = answer.run else { return };
         if record.state == RunState::Abandoned {
             // Given back: whoever looks next may have it.
+            if let Some(due) = self.ticks.get_mut(run) {
+                due.previous = HAS_RECORD;
+            }
             return self.no_place(now, run);
         }
         let Some(due) = self.remove_tick(run) else { return };

@@ -44,8 +44,8 @@ pub struct Watch {
     pub waits_for_place: bool,
     /// The store does not know whether somebody else had it since: nobody may take it.
     pub forgotten: bool,
-    /// There was a time when it could be taken and there was no place.
-    pub found_no_place: bool,
+    /// Why it was not run here when it could have been: said of it if it is settled as missed.
+    pub not_run_for: Option<MissedReason>,
 }
 
 /// How soon something that could be done about a run, and was not done, is tried again.
@@ -129,8 +129,7 @@ impl Engine {
             }
             watch.record = record;
         } else {
-            let watch =
-                Watch { record, since: now.boot, waits_for_place: false, forgotten: false, found_no_place: false };
+            let watch = Watch { record, since: now.boot, waits_for_place: false, forgotten: false, not_run_for: None };
             self.watches.insert(run.clone(), watch);
         }
         self.set_watch_alarm(now, &run);
@@ -195,7 +194,7 @@ impl Engine {
         let late = job.late_ms(now, run.scheduled_for) > super::agenda::millis(window);
         let over = late && watch.never_ran() && !watch.is_replacing();
         if !free && !over {
-            (watch.waits_for_place, watch.found_no_place) = (true, true);
+            (watch.waits_for_place, watch.not_run_for) = (true, Some(MissedReason::Saturated));
             return Some(read);
         }
         self.taking.insert(run.clone());
@@ -294,7 +293,7 @@ impl Engine {
         }
         // A rerun is judged by its starts, not by the starting deadline.
         let first = watch.is_none_or(Watch::never_ran);
-        let saturated = watch.is_some_and(|watch| watch.found_no_place);
+        let reason = watch.and_then(|watch| watch.not_run_for).unwrap_or(MissedReason::NoReplica);
         // One that is over is settled below, without a word: that somebody else had it was said.
         let over = first && left.is_zero();
         let deadline = (first && !over).then_some(now.boot + left);
@@ -304,8 +303,17 @@ impl Engine {
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
         self.own(now, run.clone(), ours);
         if over {
-            let reason = if saturated { MissedReason::Saturated } else { MissedReason::NoReplica };
             self.settle_own(run, Decision::Missed(reason));
+        }
+    }
+
+    /// The store is back. A run whose deadline came while it was away could not be taken over.
+    pub(super) fn note_outage_on_watches(&mut self, now: Now) {
+        for (run, watch) in self.watches.iter_mut().filter(|(_, watch)| watch.never_ran()) {
+            let Some(job) = self.jobs.get(&run.job) else { continue };
+            if job.late_ms(now, run.scheduled_for) > super::agenda::millis(job.starting_deadline(run.scheduled_for)) {
+                watch.not_run_for.get_or_insert(MissedReason::StoreUnavailable);
+            }
         }
     }
 

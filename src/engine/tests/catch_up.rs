@@ -262,3 +262,29 @@ fn a_tick_on_time_does_not_wait_for_one_that_itself_waits_for_another_run() {
     let mut bench = with_one_claimed_elsewhere(TICK * 1_000);
     assert_eq!(claims(&bench.until_with(10_100, &mut |_| None)), [10]);
 }
+
+/// Of our own, too: one that waits for a sign of life of what is in its way begins before the next one, or not at all.
+#[test]
+fn a_tick_on_time_waits_for_one_of_ours_that_is_kept_from_its_begin() {
+    for policy in [ConcurrencyPolicy::Forbid, ConcurrencyPolicy::Queue] {
+        let spec = JobSpec { concurrency_policy: policy, ..often(CatchUp::All) };
+        let mut bench = Bench::ready(&[spec], 10);
+        let mut busy = |step: &Step| match step {
+            Step::Claim(claim) if claim.run.scheduled_for.seconds() < TICK => {
+                Some(held(record(&claim.run, (RunState::Done, 1, 3))))
+            }
+            Step::Begin { .. } | Step::Wait { .. } => {
+                let occupant = RunRecord { exclusive: true, ..record(&run_at(-10), (RunState::Lost, 1, 2)) };
+                let waiting_since = if policy == ConcurrencyPolicy::Queue { 1 } else { 0 };
+                let claimed = mine(step.run().unwrap(), (RunState::Claimed, 0, 1));
+                let run = Some(RunRecord { waiting_since, ..claimed });
+                let verdict = Verdict::Busy { occupant: occupant.scheduled_for, renewed: false };
+                Some(Answer { run, open: vec![occupant], ..answer(verdict) })
+            }
+            step => Some(yes(step)),
+        };
+        let effects = bench.until_with(10_500, &mut busy);
+        let of_next = claims(&effects).contains(&10);
+        assert_eq!(of_next, policy == ConcurrencyPolicy::Queue, "{policy:?}: {effects:#?}");
+    }
+}

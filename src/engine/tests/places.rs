@@ -72,6 +72,30 @@ fn a_tick_that_was_given_back_while_no_place_was_free_is_saturated_too() {
     assert_eq!(notices(&effects), [skipped(&second, SkipReason::Saturated)]);
 }
 
+/// Its record is open, and a later tick may be decided: to take that for settled would leave it open for ever.
+#[test]
+fn a_tick_that_was_given_back_and_found_no_place_is_settled_as_saturated() {
+    let (mut bench, _, second) = two_jobs_one_place();
+    bench.reply_yes();
+    let decided = JobRecord { revision: 9, ..job_record(TICK) };
+    bench.engine.learn(bench.now, &second.job, &decided);
+    let effects = bench.until_with(30_000, &mut |step| match step {
+        Step::Claim(claim) if claim.takeover.is_some() => {
+            Some(with(Verdict::Won, mine(&second, (RunState::Claimed, 0, 3))))
+        }
+        Step::Claim(claim) => Some(Answer { job: None, ..held(record(&claim.run, (RunState::Abandoned, 0, 2))) }),
+        Step::Settle { run, expect: Expect::Absent { .. }, .. } if *run == second => {
+            Some(with(Verdict::Changed, record(run, (RunState::Abandoned, 0, 2))))
+        }
+        step => Some(yes(step)),
+    });
+    let missed = |step: &Step| {
+        matches!(step, Step::Settle { run, expect: Expect::Own(_), decision, .. }
+            if *run == second && *decision == Decision::Missed(MissedReason::Saturated))
+    };
+    assert!(asked(&effects).iter().any(missed), "{effects:#?}");
+}
+
 #[test]
 fn claims_under_way_count_as_places() {
     let mut bench = Bench::ready(&["a", "b", "c", "d"].map(job), 2);

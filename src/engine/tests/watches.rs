@@ -245,3 +245,30 @@ fn an_answer_that_was_overtaken_does_not_make_a_lost_run_begun_again() {
     bench.engine.watch(bench.now, run(), renewed.clone());
     assert_eq!(bench.engine.watches[&run()].record, renewed, "news is taken");
 }
+
+#[test]
+fn a_claim_whose_deadline_came_while_the_store_was_away_is_missed_for_that() {
+    for (away, reason) in [(true, MissedReason::StoreUnavailable), (false, MissedReason::NoReplica)] {
+        let claimed = RunRecord { takeover_ms: 60_000, ..record(&run(), (RunState::Claimed, 0, 1)) };
+        let mut bench = Bench::watching(job("a"), claimed.clone());
+        while away && bench.clock() < 25_000 {
+            bench.until(bench.clock() + 1_000);
+            while !bench.pending.is_empty() {
+                bench.fail();
+            }
+        }
+        let effects = bench.until_with(80_000, &mut |step| match step {
+            Step::Claim(claim) if claim.takeover.is_some() => {
+                Some(with(Verdict::Won, mine(&run(), (RunState::Claimed, 0, 2))))
+            }
+            Step::Read { .. } => Some(read(claimed.clone())),
+            step => Some(yes(step)),
+        });
+        let of_run = |notice: &Notice| match notice {
+            Notice::RunMissed { facts, reason, .. } if facts.run == run() => Some(*reason),
+            _ => None,
+        };
+        let said: Vec<_> = notices(&effects).iter().filter_map(of_run).collect();
+        assert_eq!(said, [reason], "{away}: {effects:#?}");
+    }
+}

@@ -7,6 +7,7 @@ use crate::world::Micros;
 use crate::world::SECOND;
 use crate::world::Term;
 use crate::world::World;
+use onecron::engine::Notice;
 use onecron::job::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,6 +95,11 @@ fn fits(world: &World, (run, record): (&RunKey, &RunRecord), starts: &[&crate::w
     if suspended && !run.scheduled_for.is_manual() && record.reason != "suspended" && !forgotten {
         return fail("although its job is suspended");
     }
+    let all = |spec: &Arc<JobSpec>| spec.name == run.job && spec.catch_up == CatchUp::All;
+    let is_all = world.versions.iter().any(|version| version.jobs.iter().any(all));
+    if record.reason == "superseded" && is_all && !was_given_up(world, run) {
+        return fail("although all ticks of its job are to run");
+    }
     for told in [Some(outcome), record.late_outcome].into_iter().flatten() {
         let ended = |child: &&&crate::world::Child| child.ended.is_some() && !child.killed;
         let last = starts.iter().filter(ended).find(|child| child.start == record.start);
@@ -119,6 +125,15 @@ fn fits(world: &World, (run, record): (&RunKey, &RunRecord), starts: &[&crate::w
         return fail("and the store forgot nothing");
     }
     Ok(())
+}
+
+/// Whether its deadline passed somewhere without a word of who has it: such a replica does not wait for it.
+fn was_given_up(world: &World, run: &RunKey) -> bool {
+    let unheard = [SkipReason::StoreUnavailable, SkipReason::Late, SkipReason::Saturated];
+    world.lines.iter().any(|line| match &line.notice {
+        Notice::RunSkipped { facts, reason, .. } => facts.run == *run && unheard.contains(reason),
+        _ => false,
+    })
 }
 
 /// A tick is missed only where no replica was there that could have run it.
