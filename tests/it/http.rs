@@ -22,6 +22,8 @@ use std::future::ready;
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(400);
+/// How long any request may take here.
+const LIMIT: Duration = Duration::from_secs(20);
 
 fn context() -> RunContext {
     let mut context = processes::context("purge");
@@ -41,7 +43,8 @@ fn text(value: &str) -> EnvValue {
 
 async fn sent(spec: &HttpSpec) -> Reply {
     let request = Request::prepare(spec, &context(), 16 << 10).unwrap();
-    request.perform(Gate::new(|| true), pending()).await.unwrap()
+    let performed = tokio::time::timeout(LIMIT, request.perform(Gate::new(|| true), pending())).await;
+    performed.expect("it ends by itself").unwrap()
 }
 
 fn refused(spec: &HttpSpec) -> String {
