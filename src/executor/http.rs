@@ -8,6 +8,7 @@
 //! No error has more of an address in it than its scheme, host and port: the rest may be a secret.
 
 mod gate;
+mod lookup;
 mod parts;
 mod route;
 mod trust;
@@ -22,6 +23,7 @@ use crate::job::HttpSpec;
 use crate::job::origin;
 use crate::job::request_url;
 use gate::TooLate;
+use lookup::Lookup;
 use parts::Parts;
 use reqwest::Client;
 use reqwest::Response;
@@ -39,6 +41,7 @@ use std::sync::PoisonError;
 use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio::time::timeout;
+use trust::Lack;
 use trust::Trust;
 use url::Url;
 
@@ -46,6 +49,8 @@ use url::Url;
 const KEPT_MOST: usize = 1 << 10;
 /// How much of it is read. Whoever says more has been heard: the status decides.
 const READ_MOST: u64 = 16 << 20;
+/// What is being done until something can be sent.
+const CONNECT: &str = "connect";
 /// How many redirects lead on.
 const REDIRECTS_MOST: u32 = 10;
 
@@ -106,6 +111,8 @@ struct Progress {
     to: String,
     doing: &'static str,
     status: Option<u16>,
+    /// What is wrong with the answer, whatever its body says.
+    refusal: Option<String>,
     head: Vec<u8>,
     bytes: u64,
 }
@@ -135,7 +142,8 @@ impl Request {
     /// Nothing was sent, and another try may be better off.
     pub async fn perform(self, gate: Gate, stop: impl Future<Output = ()>) -> Result<Reply, Unsent> {
         let (keep, total) = (self.keep, self.spec.timeout);
-        let progress = Mutex::new(Progress::default());
+        let to = format!("{} {}", self.spec.method, origin(&self.url));
+        let progress = Mutex::new(Progress { to, doing: CONNECT, ..Progress::default() });
         let exchanged = {
             let mut exchange = pin!(self.exchange(&gate, &progress));
             tokio::select! {
@@ -145,11 +153,13 @@ impl Request {
                 () = sleep(total) => Err(Failure::Failed(format!("not done within {total:?}, the request's `timeout`"))),
             }
         };
-        let Progress { to, doing, status, head, bytes } = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let error = match exchanged {
-            Ok(()) => String::new(),
-            Err(Failure::Unsent(unsent)) => return Err(unsent),
-            Err(Failure::Failed(found)) => format!("{to}: {doing}: {found}"),
+        let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Progress { to, doing, status, refusal, head, bytes } = progress;
+        let error = match (refusal, exchanged) {
+            (Some(refusal), _) => format!("{to}: look at the answer: its status is {refusal}"),
+            (None, Ok(())) => String::new(),
+            (None, Err(Failure::Unsent(unsent))) => return Err(unsent),
+            (None, Err(Failure::Failed(found))) => format!("{to}: {doing}: {found}"),
         };
         Ok(Reply { status, error, body_head: text(&head, keep), body_bytes: bytes })
     }
@@ -170,10 +180,9 @@ impl Request {
                 Some(Err(refusal)) => refusal,
                 None => format!("{} is expected", self.spec.expected_text()),
             };
-            // What it says is worth keeping; whether it comes to its end is not.
-            let _ = read(&mut response, progress).await;
-            lock(progress).doing = "look at the answer";
-            return Err(Failure::Failed(format!("its status is {status}: {refusal}")));
+            lock(progress).refusal = Some(format!("{status}: {refusal}"));
+            // What it says is worth keeping.
+            return read(&mut response, progress).await;
         }
         unreachable!("the last turn returns")
     }
@@ -188,11 +197,14 @@ impl Request {
                 Ok(Some(proxy)) => format!("{to} through the proxy {}", proxy.origin),
                 _ => to,
             };
-            (progress.doing, progress.status) = ("connect", None);
+            (progress.doing, progress.status) = (CONNECT, None);
         }
         let through = through?;
         let secure = self.url.scheme() == "https" || through.as_ref().is_some_and(|proxy| proxy.is_secure);
-        let tls = self.trust.config(secure).await.map_err(Failure::Failed)?;
+        let tls = self.trust.config(secure).await.map_err(|lack| match lack {
+            Lack::OfNow(found) => Failure::Unsent(Unsent::Shortage(found)),
+            Lack::OfCertificates(found) => Failure::Failed(found),
+        })?;
         // A client of its own for each request: no connection outlives it, and none is found broken by a later one.
         let mut client = Client::builder()
             .no_proxy()
@@ -203,6 +215,7 @@ impl Request {
             .pool_max_idle_per_host(0)
             .connect_timeout(self.spec.connect_timeout)
             .tls_backend_preconfigured(tls)
+            .dns_resolver(Lookup)
             .connector_layer(gate.clone());
         if let Some(proxy) = through {
             client = client.proxy(proxy.proxy);

@@ -94,6 +94,11 @@ async fn an_answer_with_another_status_is_a_failure_and_what_it_says_is_kept() {
     let expected =
         format!("POST {origin}: look at the answer: its status is 503 Service Unavailable: 200..299 is expected");
     assert_eq!(reply.error, expected);
+    let slow = b"HTTP/1.1 500 Status\r\nContent-Length: 9\r\n\r\nslow".to_vec();
+    let slow = Web::start(move |_| vec![Act::Send(slow.clone()), Act::Hold]);
+    let reply = sent(&HttpSpec { timeout: SHORT, ..direct("POST", &slow.url("/")) }).await;
+    assert_eq!((reply.status, reply.body_head.as_str()), (Some(500), "slow"));
+    assert!(reply.error.contains("its status is 500 Internal Server Error"), "it is what counts: {}", reply.error);
     spec.expect_status = vec![200..=204, 503..=503];
     assert_eq!(sent(&spec).await.error, "");
     assert!(web.seen().iter().all(|seen| seen.header("Content-Length") == "0" && !seen.has("Onecron-Last-Success")));

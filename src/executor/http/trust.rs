@@ -7,6 +7,7 @@ use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls_native_certs::ErrorKind;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
@@ -22,6 +23,14 @@ pub(super) struct Trust {
     roots: Option<RootCertStore>,
 }
 
+/// Why nobody is trusted.
+pub(super) enum Lack {
+    /// Of descriptors or memory: it may pass.
+    OfNow(String),
+    /// There are none.
+    OfCertificates(String),
+}
+
 impl Trust {
     /// Those of a file and no others, or the system's, which are read when they are needed: a request that is not
     /// encrypted must work on a host that has none.
@@ -31,14 +40,16 @@ impl Trust {
     }
 
     /// The settings for a connection.
-    pub(super) async fn config(&mut self, secure: bool) -> Result<ClientConfig, String> {
+    pub(super) async fn config(&mut self, secure: bool) -> Result<ClientConfig, Lack> {
         if secure && self.roots.is_none() {
             let loaded = tokio::task::spawn_blocking(of_system).await;
-            self.roots = Some(loaded.unwrap_or_else(|_| Err("the system's certificates cannot be read".to_owned()))?);
+            let panicked = |_| Err(Lack::OfCertificates("the system's certificates cannot be read".to_owned()));
+            self.roots = Some(loaded.unwrap_or_else(panicked)?);
         }
         let roots = self.roots.clone().unwrap_or_else(RootCertStore::empty);
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let builder = builder.with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| Lack::OfCertificates(error.to_string()))?;
         Ok(builder.with_root_certificates(roots).with_no_client_auth())
     }
 
@@ -81,17 +92,22 @@ fn of_file(path: &Path) -> Result<RootCertStore, SpawnError> {
     Ok(roots)
 }
 
-fn of_system() -> Result<RootCertStore, String> {
+fn of_system() -> Result<RootCertStore, Lack> {
     let found = rustls_native_certs::load_native_certs();
+    let is_short =
+        |error: &&rustls_native_certs::Error| matches!(&error.kind, ErrorKind::Io { inner, .. } if is_shortage(inner));
+    if let Some(error) = found.errors.iter().find(is_short) {
+        return Err(Lack::OfNow(format!("read the system's certificates: {error}")));
+    }
     let mut roots = RootCertStore::empty();
     // One odd certificate among a hundred is no reason to trust none.
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let errors: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
         let why = if errors.is_empty() { String::new() } else { format!(" ({})", errors.join("; ")) };
-        return Err(format!(
+        return Err(Lack::OfCertificates(format!(
             "this host has no certificates of authorities{why}: install `ca-certificates`, or name a `caFile`"
-        ));
+        )));
     }
     Ok(roots)
 }
