@@ -6,6 +6,7 @@
 mod clock_changes;
 mod files;
 mod hash;
+mod http;
 mod job;
 mod problem;
 mod reader;
