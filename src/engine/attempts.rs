@@ -12,6 +12,7 @@ use crate::clock::Now;
 use crate::job::Ending;
 use crate::job::Outcome;
 use crate::job::RunKey;
+use crate::job::STARTS_MOST;
 use std::time::Duration;
 
 impl Engine {
@@ -67,17 +68,28 @@ impl Engine {
             self.notice(Notice::RunRetried { facts, ending, next_in: until.since(now.boot) });
             return self.look_at_run(now, run);
         }
+        // A lost run is started again, whether its owner died or has stopped it for its lease. One that a drain has stopped
+        // is not lost.
+        let is_lost = matches!(ours.stop, Some((StopCause::LeaseLost, ..))) && outcome == Outcome::Interrupted;
+        if is_lost && ours.is_rerunnable && ours.start < STARTS_MOST {
+            self.say_finished(run, ending);
+            return self.abandon(run);
+        }
         self.finish(now, run, ending);
+    }
+
+    fn say_finished(&mut self, run: &RunKey, ending: Ending) {
+        let Some(ours) = self.runs.get(run) else { return };
+        let (facts, attempts, output_bytes) = (ours.facts(run), ours.start, ours.output_bytes);
+        self.notice(Notice::RunFinished { facts, ending, attempts, output_bytes });
     }
 
     pub(super) fn finish(&mut self, now: Now, run: &RunKey, ending: Ending) {
         let lease = self.lease;
         let Some(ours) = self.runs.get_mut(run) else { return };
         ours.ended_in_time = !ours.lease_lost && now.boot < ours.confirmed + lease;
-        let facts = ours.facts(run);
-        let (attempts, output_bytes) = (ours.start, ours.output_bytes);
         ours.phase = Phase::Completing(Box::new(ending.clone()));
-        self.notice(Notice::RunFinished { facts, ending, attempts, output_bytes });
+        self.say_finished(run, ending);
         self.look_at_run(now, run);
     }
 }

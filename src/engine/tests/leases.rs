@@ -173,3 +173,27 @@ fn a_run_that_stops_in_time_is_interrupted() {
     let [Notice::RunFinished { ending, .. }] = &notices(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!(ending.outcome, Outcome::Interrupted);
 }
+
+/// Stopped for its lease it is as lost as if its owner had died, and need not wait until others see that.
+#[test]
+fn a_run_that_was_stopped_for_its_lease_is_given_back_if_it_may_run_again() {
+    for (spec, starts, step) in
+        [(rerunning("a"), 0, "abandon"), (rerunning("a"), 2, "complete"), (job("a"), 0, "complete")]
+    {
+        let mut bench = Bench::running(spec);
+        bench.engine.runs.get_mut(&run()).unwrap().start += starts;
+        while bench.clock() < 16_000 {
+            bench.until(bench.clock() + 1_000);
+            while !bench.pending.is_empty() {
+                bench.fail();
+            }
+        }
+        let mut effects = bench.tell(Event::Ended { run: run(), exit: exit(143) });
+        let finished = |notice: &Notice| matches!(notice, Notice::RunFinished { ending, .. } if ending.outcome == Outcome::Interrupted);
+        assert!(notices(&effects).iter().any(finished), "{effects:#?}");
+        effects.extend(bench.until_with(20_000, &mut |step| Some(yes(step))));
+        let told: Vec<_> =
+            asked(&effects).iter().map(Step::name).filter(|name| ["abandon", "complete"].contains(name)).collect();
+        assert_eq!(told.first(), Some(&step), "{starts}");
+    }
+}
