@@ -9,6 +9,7 @@ mod hash;
 mod job;
 mod problem;
 mod reader;
+mod redact;
 mod shared;
 mod syntax;
 mod table;

@@ -16,6 +16,7 @@ use super::reader::Item;
 use super::reader::Reader;
 use super::reader::is_null;
 use super::reader::kind;
+use super::redact;
 use super::shared;
 use super::shared::Shared;
 use super::text::SourceText;
@@ -308,5 +309,6 @@ fn read_scheduler(reader: &mut Reader<'_>, fields: &Fields<'_>) -> SchedulerSpec
         max_concurrent_runs: reader
             .field(fields, "maxConcurrentRuns", |reader, item| reader.number(item, 0..=10_000))
             .value_or(built_in.max_concurrent_runs),
+        redact: reader.field(fields, "redact", redact::read).value_or(built_in.redact),
     }
 }

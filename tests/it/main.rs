@@ -13,6 +13,7 @@ mod executor;
 mod fuzz_corpus;
 mod guardian;
 mod processes;
+mod redaction;
 mod redis_store;
 mod schedule_cases;
 mod schedule_changes;
