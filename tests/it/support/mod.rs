@@ -6,6 +6,7 @@ pub mod proxy;
 pub mod replicas;
 pub mod scene;
 pub mod server;
+pub mod watched;
 
 use std::future::Future;
 use std::time::Duration;
