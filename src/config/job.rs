@@ -3,6 +3,7 @@
 use super::clock_changes;
 use super::clock_changes::Decided;
 use super::hash;
+use super::host;
 use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
@@ -140,6 +141,10 @@ fn read_fields(
         success_exit_codes: all.success_exit_codes.value().cloned().unwrap_or(built_in.success_exit_codes),
         program: built_in.program,
     };
+    let named_at = all.shell.span().filter(|_| matches!(command.program, Program::Shell { .. }));
+    if let Some(span) = named_at.or_else(|| fields.get("command").map(|entry| entry.node.span)) {
+        host::note_program(reader, span, &command);
+    }
     let built_in = JobSpec::of(JobName::new(&name?.0).ok()?, schedule, command);
     let mut spec = JobSpec {
         description: description.value_or(String::new()),

@@ -86,7 +86,7 @@ impl CommandSpec {
 }
 
 /// The value of an environment variable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EnvValue {
     /// As it is written.
     Text(String),

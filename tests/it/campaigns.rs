@@ -21,7 +21,7 @@ const SHORT_RUNS: [usize; 2] = [400, 10_000];
 /// Runs of the soak.
 const SOAK_RUNS: [usize; 2] = [2_000, 100_000];
 /// Jobs that are due at every second of the soak.
-const SOAK_JOBS: [usize; 2] = [100, 250];
+const SOAK_JOBS: [usize; 2] = [100, 120];
 /// How long a job prints as fast as it can, seconds.
 const FLOOD: [usize; 2] = [2, 10];
 /// Bytes of a line that does not end.

@@ -13,6 +13,7 @@ mod differential;
 mod executor;
 mod fuzz_corpus;
 mod guardian;
+mod host;
 mod processes;
 mod redaction;
 mod redis_store;
