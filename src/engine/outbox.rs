@@ -179,7 +179,7 @@ impl Outbox {
         if self.window >= BATCH_MOST {
             return BATCH_MOST;
         }
-        self.window.saturating_sub(self.under_way.values().map(|asked| asked.topics.len()).sum())
+        self.window.saturating_sub(self.in_flight())
     }
 
     /// So many steps were answered.
@@ -191,10 +191,18 @@ impl Outbox {
         }
     }
 
-    /// So many steps were sent and not answered.
+    /// So many steps were sent and not answered. Where that are few, their number was not the reason: a small window would
+    /// be kept small by whatever else holds up the store or this replica, and be of no use then.
     pub fn narrow(&mut self, steps: usize, now: Boot) {
-        self.window = self.window.min((steps / 2).max(WINDOW_LEAST));
-        self.widen_at = now + WINDOW_KEPT;
+        let together = steps + self.in_flight();
+        if together >= self.window / 2 {
+            self.window = self.window.min((together / 2).clamp(WINDOW_LEAST, BATCH_MOST - 1));
+            self.widen_at = now + WINDOW_KEPT;
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.under_way.values().map(|asked| asked.topics.len()).sum()
     }
 
     /// Notes a batch as under way and makes its effect.

@@ -165,3 +165,17 @@ fn a_store_that_is_too_slow_for_a_batch_is_asked_less_at_once_until_it_has_answe
     let claims = asked_batches(&bench.until(0));
     assert!(claims.iter().sum::<usize>() > CAN_DO / 2, "it is asked much at once all the same: {claims:?}");
 }
+
+/// A replica that stood still for a moment, or a network that did, is no store that is too slow.
+#[test]
+fn a_small_batch_without_an_answer_does_not_make_the_large_ones_smaller() {
+    let mut jobs: Vec<JobSpec> = (0..1_199).map(|number| job(&format!("j{number}"))).collect();
+    jobs.push(JobSpec { schedule: every("30s"), ..job("often") });
+    let mut bench = Bench::ready(&jobs, 0);
+    assert_eq!(asked_batches(&bench.until(-30_000)), [1]);
+    bench.fail();
+    bench.until(-28_000);
+    bench.answer_all(&mut |step| Some(yes(step)));
+    let batches = asked_batches(&bench.until(0));
+    assert_eq!(batches.iter().filter(|steps| **steps == 500).count(), 2, "{batches:?}");
+}
