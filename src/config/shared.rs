@@ -291,16 +291,19 @@ impl Shared {
 
     /// What this layer over `below` contradicts itself in, reported where this layer says it.
     fn check(&self, below: &Self, reader: &mut Reader<'_>) {
-        let retry = self.over(below).retry();
         let said = self.retry_backoff.span().or(self.retry_max_backoff.span());
-        if let Some(span) = said.filter(|_| retry.backoff > retry.max_backoff) {
-            let (first, most) = (units::duration_text(retry.backoff), units::duration_text(retry.max_backoff));
-            let message = format!("`retry.backoff` is {first}, and the longest wait, `retry.maxBackoff`, is {most}");
-            reader.find("E305", span, message, &format!("raise `maxBackoff` to {first} or more"));
+        if let Some(span) = said {
+            let retry = self.over(below).retry();
+            if retry.backoff > retry.max_backoff {
+                let (first, most) = (units::duration_text(retry.backoff), units::duration_text(retry.max_backoff));
+                let message =
+                    format!("`retry.backoff` is {first}, and the longest wait, `retry.maxBackoff`, is {most}");
+                reader.find("E305", span, message, &format!("raise `maxBackoff` to {first} or more"));
+            }
         }
-        let policy = self.over(below).concurrency_policy.value_or(ConcurrencyPolicy::Forbid);
+        let policy = || self.concurrency_policy.or(&below.concurrency_policy).value_or(ConcurrencyPolicy::Forbid);
         if let Field::Written(None, span) = self.timeout
-            && policy.waits_for_ends()
+            && policy().waits_for_ends()
         {
             let message = "without a timeout a run that hangs blocks all later ones".to_owned();
             reader.find(

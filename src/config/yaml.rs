@@ -142,7 +142,8 @@ struct Open {
 
 enum Parts {
     List(Vec<Node>),
-    Map(OpenMap),
+    /// Boxed: it is set aside for each value that comes into it.
+    Map(Box<OpenMap>),
 }
 
 /// A map that is still open.
@@ -234,7 +235,7 @@ impl<'s> Builder<'s> {
             }
             Event::MappingStart(_, anchor, tag) => {
                 self.check_tag(tag.as_deref(), tag_start, span);
-                self.open.push(Open { span, anchor, parts: Parts::Map(OpenMap::default()) });
+                self.open.push(Open { span, anchor, parts: Parts::Map(Box::default()) });
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::Alias(anchor) => self.alias(anchor, span)?,
@@ -303,7 +304,7 @@ impl<'s> Builder<'s> {
                 Node { span, value: Value::List(Rc::new(nodes)), weight }
             }
             Parts::Map(map) => {
-                let entries = self.distinct(map);
+                let entries = self.distinct(*map);
                 let weight = entries.iter().fold(1, |sum: usize, entry| sum.saturating_add(entry.node.weight));
                 // A block map is shown by its first key, a flow map by its brace.
                 let first = entries.first().map(|entry| entry.key_span).filter(|key| key.start == open.span.start);

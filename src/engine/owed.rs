@@ -14,6 +14,7 @@ use crate::job::Answer;
 use crate::job::Decision;
 use crate::job::Expect;
 use crate::job::JobName;
+use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::job::Step;
@@ -151,23 +152,32 @@ impl Engine {
     }
 
     fn say_settled(&mut self, now: Now, run: &RunKey, owed: &Owed) {
-        let first = self.jobs.get_mut(&run.job).is_none_or(|job| job.settled.insert(run.scheduled_for));
-        let late_ms = self.late_ms(now, run);
+        let facts = RunFacts::unbegun(run, Trigger::Schedule);
         match owed.decision {
-            Decision::Missed(reason) if first && owed.count == 1 => {
-                let facts = RunFacts::unbegun(run, Trigger::Schedule);
-                self.notice(Notice::RunMissed { facts, reason, late_ms });
-            }
-            Decision::Missed(reason) if first => {
+            Decision::Missed(reason) if owed.count == 1 => self.say_missed(now, facts, reason),
+            Decision::Missed(reason) if self.is_new(run) => {
                 let (job, through) = (run.job.clone(), run.scheduled_for);
                 self.notice(Notice::RunsMissed { job, first: owed.first, through, count: owed.count, reason });
             }
-            Decision::Skipped(reason @ SkipReason::Rescheduled) if first => {
-                let facts = RunFacts::unbegun(run, Trigger::Schedule);
+            Decision::Skipped(reason @ SkipReason::Rescheduled) if self.is_new(run) => {
                 self.skipped(facts, reason, None, None);
             }
             _ => {}
         }
+    }
+
+    /// A tick was settled as missed by this replica. It may have come to that in two ways, and be told twice that it did.
+    pub(super) fn say_missed(&mut self, now: Now, facts: RunFacts, reason: MissedReason) {
+        if self.is_new(&facts.run) {
+            let late_ms = self.late_ms(now, &facts.run);
+            self.notice(Notice::RunMissed { facts, reason, late_ms });
+        }
+    }
+
+    /// Whether this replica has not settled the tick before; notes it. Manual runs are owed by nobody.
+    fn is_new(&mut self, run: &RunKey) -> bool {
+        let tick = run.scheduled_for;
+        tick.is_manual() || self.jobs.get_mut(&run.job).is_none_or(|job| job.settled.insert(tick))
     }
 
     /// A tick inside the range has a record. What lies before it is settled as a range; where nothing does, the next

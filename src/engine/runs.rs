@@ -471,9 +471,7 @@ impl Engine {
                 if let (Verdict::Settled, Decision::Missed(reason)) = (answer.verdict, decision)
                     && let Some(ours) = self.runs.get(run)
                 {
-                    let facts = ours.facts(run);
-                    let late_ms = self.late_ms(now, run);
-                    self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+                    self.say_missed(now, ours.facts(run), *reason);
                 }
                 self.let_go(now, run, Some(&answer));
             }

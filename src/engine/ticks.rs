@@ -450,7 +450,7 @@ impl Engine {
     /// late: it is pending again here as on every other replica, so that this one, too, says what becomes of it.
     pub(super) fn given_back(&mut self, now: Now, run: &RunKey, answer: Answer) {
         let Some(ours) = self.runs.get(run) else { return };
-        let Some(deadline) = ours.deadline.filter(|_| self.drain.is_none()) else {
+        let Some(deadline) = ours.deadline.filter(|_| self.drain.is_none() && !ours.lease_lost) else {
             return self.let_go(now, run, Some(&answer)); // what there is to say was said
         };
         if answer.run.is_none() {

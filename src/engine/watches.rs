@@ -243,8 +243,7 @@ impl Engine {
             (Verdict::Settled, Step::Settle { decision: Decision::Missed(reason), .. }) => {
                 let start = self.watches.get(run).map_or(1, |watch| watch.record.start.max(1));
                 let facts = RunFacts { run: run.clone(), trigger: self.trigger_of_takeover(run), start, token: None };
-                let late_ms = self.late_ms(now, run);
-                self.notice(Notice::RunMissed { facts, reason: *reason, late_ms });
+                self.say_missed(now, facts, *reason);
             }
             (Verdict::Forgot, _) => self.note_forgotten(run),
             // Of a job that nobody registers any more: then nobody knows.

@@ -111,6 +111,15 @@ impl DayRule {
         !self.of_month.starred && !self.of_week.starred
     }
 
+    /// Whether one of the months, bits 1 to 12, ever has a day that the day of month names.
+    pub fn has_day_of_month(&self, months: u64) -> bool {
+        const LEAP: i32 = 2024;
+        (1..=12)
+            .filter(|month| months & (1 << month) != 0)
+            .map(|month| Month::of(LEAP, month))
+            .any(|month| self.of_month.bits & u64::from(month.all()) != 0 || month.marked(&self.of_month.marks) != 0)
+    }
+
     /// Whether a search by plain numbers is enough.
     pub fn is_plain(&self) -> bool {
         self.of_month.marks.is_empty() && self.of_week.marks.is_empty()

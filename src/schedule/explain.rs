@@ -126,6 +126,9 @@ fn day_notes(fields: &Fields) -> Vec<String> {
     if rule.either_matches() {
         let note = "day-of-month and day-of-week are both written: a day matches if either of the two names it";
         notes.push(note.to_owned());
+        if !rule.has_day_of_month(fields.months) {
+            notes.push("no chosen month has such a day of month, so the day of week alone decides".to_owned());
+        }
     } else if both {
         notes.push("a day field begins with `*`, so a day matches only if both day fields name it".to_owned());
     }

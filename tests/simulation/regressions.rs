@@ -5,7 +5,7 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 6] = [
+const FAILED: [(u64, bool, &str); 9] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
@@ -16,6 +16,13 @@ const FAILED: [(u64, bool, &str); 6] = [
     (784, true, "the owner of a run from before a loss told its end late, and took the slot from a run that went on"),
     (1241, true, "a run that was given back to a store that had forgotten it was not spoken of again"),
     (210, false, "a tick that was passed over was offered again when its job was registered again, and skipped twice"),
+    (358, false, "a run that was given back, and found no place until its deadline, stayed open"),
+    (
+        10_499,
+        false,
+        "a run that was stopped before its process was there, for its lease, was skipped as its own owner's",
+    ),
+    (10_591, false, "a claim that was won after its deadline was said to be missed, and so was its tick"),
 ];
 
 #[test]

@@ -93,6 +93,23 @@ fn a_spawn_that_comes_too_late_gives_the_run_back() {
     assert_eq!(asked(&effects), [Step::Abandon { run: run(), owner: me(), start: 1 }]);
 }
 
+/// As when the machine slept between begin and spawn. That the lease was lost is all there is to say.
+#[test]
+fn a_run_that_lost_its_lease_before_its_spawn_is_not_skipped_as_well() {
+    let mut bench = Bench::beginning(job("a"));
+    bench.reply_yes();
+    bench.pass(LEASE);
+    assert!(notices(&bench.tell(Event::Woke)).iter().any(|notice| matches!(notice, Notice::LeaseLost { .. })));
+    while !bench.pending.is_empty() {
+        bench.fail();
+    }
+    bench.tell(Event::NotStarted { run: run(), too_late: true, error: String::new() });
+    let lost = mine(&run(), (RunState::Lost, 1, 4));
+    let effects = bench.until_with(bench.clock() + 2_000, &mut |_| Some(with(Verdict::Lost, lost.clone())));
+    let skips = notices(&effects).into_iter().filter(|notice| matches!(notice, Notice::RunSkipped { .. }));
+    assert_eq!(skips.collect::<Vec<_>>(), [], "{effects:#?}");
+}
+
 #[test]
 fn a_run_that_is_given_back_to_a_store_that_forgot_it_is_said_to_be_forgotten() {
     let mut bench = Bench::beginning(job("a"));

@@ -218,6 +218,21 @@ fn a_tick_that_is_won_after_it_was_given_up_is_settled_without_a_second_word() {
     assert_eq!(asked(&effects), [settle]);
 }
 
+/// Once as the owner of the late claim, once since it owed the tick a record.
+#[test]
+fn a_tick_that_is_won_after_it_was_given_up_is_missed_once() {
+    let mut bench = Bench::claiming(job("a"));
+    let mut settles = count(&bench.until(20_000), "settle");
+    let effects = bench.until_with(30_000, &mut |step| match step {
+        Step::Settle { run, .. } => Some(with(Verdict::Settled, mine(run, (RunState::Done, 0, 2)))),
+        step => Some(yes(step)),
+    });
+    settles += count(&effects, "settle");
+    assert_eq!(settles, 2, "{effects:#?}");
+    let missed = |notice: &&Notice| matches!(notice, Notice::RunMissed { .. });
+    assert_eq!(notices(&effects).iter().filter(missed).count(), 1, "{effects:#?}");
+}
+
 #[test]
 fn an_unknown_job_is_registered_and_its_tick_asked_again() {
     let mut bench = Bench::claiming(job("a"));

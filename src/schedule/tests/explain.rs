@@ -133,6 +133,18 @@ fn notes_say_how_fields_go_together() {
     assert!(first("0 0 13 * 5").contains("either of the two"));
     assert!(first("0 0 */2 * 1").contains("only if both"));
     assert!(first("0 0 29 2 *").contains("leap years"));
+    let never = |text: &str| words(text).notes.iter().any(|note| note.contains("no chosen month has such a day"));
+    for (text, wanted) in [
+        ("0 0 31 6 MON", true),
+        ("0 0 30,31 2 MON", true),
+        ("0 0 31W 4,6 MON", true),
+        ("0 0 L-30 9 MON", true),
+        ("0 0 29 2 MON", false),
+        ("0 0 31 6,7 MON", false),
+        ("0 0 L-29 9 MON", false),
+    ] {
+        assert_eq!(never(text), wanted, "{text}");
+    }
 }
 
 #[test]
