@@ -200,6 +200,8 @@ impl Engine {
             if due.div_euclid(1000) + window < seconds {
                 let through = (seconds - window - 1 - job.jitter_seconds()).max(tick.seconds());
                 self.plan(&name, through);
+                // Somebody may have claimed one of them, and died, while we were not there to hear who has it.
+                self.outbox.want(Topic::Register(name.clone()));
                 self.notice(Notice::TicksPassed { job: name, first: tick, through: Tick::from_seconds(through) });
                 continue;
             }

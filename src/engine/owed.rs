@@ -66,11 +66,11 @@ impl Owed {
 impl Engine {
     /// Takes on a tick, or a range whose last tick this is.
     pub(super) fn owe(&mut self, now: Now, run: RunKey, mut owed: Owed) {
-        // After a step back of the clock, ticks come again that were settled, and perhaps by us. One whose record was seen
-        // to be open, as of a run that was given back, is not among them: nobody else might end it.
+        // After a step back of the clock, ticks come again that were settled, and perhaps by us. Or somebody has claimed it
+        // and is gone, of which we did not hear: that is found out by its record.
         let decided = self.jobs.get(&run.job).and_then(|job| job.decided_through);
         if owed.previous != HAS_RECORD && decided.is_some_and(|through| run.scheduled_for.seconds() <= through) {
-            return;
+            return self.look(run);
         }
         let of_job = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));
         let many = self.owed.range(of_job..).take_while(|(other, _)| other.job == run.job).count() >= SINGLES_MOST;

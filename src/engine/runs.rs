@@ -184,9 +184,10 @@ impl Run {
         matches!(self.phase, Phase::Running | Phase::Backoff(..))
     }
 
-    /// Whether something was started, or is to be no more.
-    pub(super) fn has_begun(&self) -> bool {
-        self.first_start.is_some() || !matches!(self.phase, Phase::Beginning { .. })
+    /// Whether nothing was started, and something may be: here, or where it is taken when it was given back.
+    pub(super) fn may_begin(&self) -> bool {
+        let unstarted = self.first_start.is_none() || self.deadline.is_some();
+        unstarted && matches!(self.phase, Phase::Beginning { .. } | Phase::Abandoning)
     }
 
     /// Whether somebody else may start it, or its job must not overlap: then it has to stop when its lease is lost.

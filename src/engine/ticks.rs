@@ -245,7 +245,7 @@ impl Engine {
         let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
         let is_ours_ahead = |ours: &Run| {
             let is_waiting = ours.occupant.is_some() && ours.when_busy != WhenBusy::Skip;
-            ours.trigger == Trigger::CatchUp || !ours.has_begun() && (is_late || !is_waiting)
+            ours.trigger == Trigger::CatchUp || ours.may_begin() && (is_late || !is_waiting)
         };
         let is_other_ahead = |watch: &Watch| {
             watch.record.trigger == Trigger::CatchUp.as_str()

@@ -5,7 +5,7 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 9] = [
+const FAILED: [(u64, bool, &str); 11] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
@@ -23,6 +23,12 @@ const FAILED: [(u64, bool, &str); 9] = [
         "a run that was stopped before its process was there, for its lease, was skipped as its own owner's",
     ),
     (10_591, false, "a claim that was won after its deadline was said to be missed, and so was its tick"),
+    (
+        11_084,
+        true,
+        "what the fleet was told is forgotten was claimed again by the word of an owner that never began it",
+    ),
+    (11_241, true, "a tick began while an older one, of a job that runs all of them, was being given back"),
 ];
 
 #[test]

@@ -94,6 +94,23 @@ fn ticks_that_passed_in_a_suspend_are_a_range_and_the_rest_is_offered() {
     assert_eq!(claims(&effects), [(80, "catch-up".into()), (90, "schedule".into())]);
 }
 
+/// Such a claim was made while nobody was there to hear of it, so that no answer to a claim tells of it.
+#[test]
+fn a_claim_whose_owner_died_while_its_tick_passed_here_is_watched() {
+    let mut bench = Bench::ready(&[JobSpec { schedule: every("10s"), ..job("a") }], 10);
+    bench.answer_all(&mut |step| Some(yes(step)));
+    bench.pass(secs(60 + 95));
+    bench.tell(Event::Woke);
+    let open = vec![record(&run_at(0), (RunState::Claimed, 0, 1))];
+    bench.answer_all(&mut |step| match step {
+        Step::Register(_) => {
+            Some(Answer { open: open.clone(), ..answer(Verdict::Registered { fresh: false, rescheduled: false }) })
+        }
+        step => Some(yes(step)),
+    });
+    assert!(bench.engine.watches.contains_key(&run_at(0)));
+}
+
 #[test]
 fn the_next_tick_follows_the_last_and_not_the_clock() {
     let mut bench = Bench::ready(&[JobSpec { schedule: every("10s"), ..job("a") }], 10);

@@ -288,3 +288,19 @@ fn a_tick_on_time_waits_for_one_of_ours_that_is_kept_from_its_begin() {
         assert_eq!(of_next, policy == ConcurrencyPolicy::Queue, "{policy:?}: {effects:#?}");
     }
 }
+
+/// While it is handed back it is nobody's for a moment, and then again one that may begin.
+#[test]
+fn a_tick_on_time_waits_for_one_of_ours_that_is_being_given_back() {
+    let mut bench = Bench::ready(&[often(CatchUp::All)], 10);
+    bench.until_with(-1_000, &mut |step| match step {
+        Step::Claim(claim) => Some(held(record(&claim.run, (RunState::Done, 1, 3)))),
+        step => Some(yes(step)),
+    });
+    bench.until_with(100, &mut |step| matches!(step, Step::Claim(_)).then(|| yes(step)));
+    assert!(matches!(&bench.steps()[..], [Step::Begin { .. }]), "{:?}", bench.steps());
+    bench.reply_yes();
+    bench.tell(Event::NotStarted { run: run(), too_late: true, error: String::new() });
+    assert!(matches!(&bench.steps()[..], [Step::Abandon { .. }]), "{:?}", bench.steps());
+    assert_eq!(claims(&bench.until(10_400)), NONE, "10 would make 0 superseded");
+}

@@ -233,6 +233,20 @@ fn a_tick_that_is_won_after_it_was_given_up_is_missed_once() {
     assert_eq!(notices(&effects).iter().filter(missed).count(), 1, "{effects:#?}");
 }
 
+/// Somebody claimed it and died, and no answer to a claim of ours told of that.
+#[test]
+fn a_tick_that_was_given_up_and_is_claimed_by_somebody_is_watched() {
+    let mut bench = Bench::claiming(job("a"));
+    bench.engine.learn(bench.now, &name("a"), &JobRecord { revision: 9, ..job_record(TICK) });
+    bench.until(20_000);
+    let claimed = record(&run(), (RunState::Claimed, 0, 1));
+    bench.until_with(20_500, &mut |step| match step {
+        Step::Read { .. } => Some(Answer { job: None, ..read(claimed.clone()) }),
+        _ => None,
+    });
+    assert!(bench.engine.watches.contains_key(&run()));
+}
+
 #[test]
 fn an_unknown_job_is_registered_and_its_tick_asked_again() {
     let mut bench = Bench::claiming(job("a"));

@@ -66,7 +66,8 @@ fn a_clock_that_goes_back_sees_the_instants_again_and_asks_no_tick_twice_at_once
     assert!(claimed(&ahead).contains(&20), "{ahead:?}");
     let store_ms = bench.now.wall.timestamp_millis() - 85_000;
     let early = |step: &Step| {
-        let tick = step.run().unwrap().scheduled_for;
+        let Some(run) = step.run() else { return yes(step) };
+        let tick = run.scheduled_for;
         answer(Verdict::TooEarly { by_ms: tick.millis() - EARLY_TOLERANCE_MS - store_ms })
     };
     let early: Vec<Answer> = bench.steps().iter().map(early).collect();

@@ -156,7 +156,8 @@ fn make_again(picture: &mut Picture, word: &Reassert, now: i64, changes: &mut Ch
     }
     let may = match &picture.run {
         None => true,
-        Some(run) if is_settled_as_forgotten(run) => true,
+        // It ran, or may have: the word is better. What did not begin may as well stay what the fleet was told it is.
+        Some(run) if is_settled_as_forgotten(run) => word.begun || word.start > 0,
         Some(run) if run.state == RunState::Done || is_asserted(job, run) => false,
         // An older state of this run: that of an earlier owner, or of this one.
         Some(run) => {

@@ -308,6 +308,10 @@ pub async fn unknown_gives_way_to_the_owners_word(scene: Scene) {
     assert_eq!(history.len(), 1);
     assert_eq!(history[0].outcome, "failed");
     assert_eq!(assert_run(&scene, 2, ("web-1", 1, true)).await, Verdict::Done);
+    // One that did not begin may as well stay what the fleet was told it is.
+    assert_eq!(scene.settle(3, Expect::Absent { after_ms: 60_000 }, FORGOT).await, Verdict::Settled);
+    assert_eq!(assert_run(&scene, 3, ("web-1", 0, false)).await, Verdict::Done);
+    assert_eq!(scene.store.history(&scene.job, 9).await.unwrap().len(), 2);
 }
 
 /// All up to a tick is known to be decided, since somebody had it; but its record is lost.

@@ -8,8 +8,11 @@ end
 local function may_make()
   if num(job.is.forgot_at) == 0 or tick_ms > num(job.is.since) or (not is_manual and tick_s <= num(job.is.floor)) then
     return false
-  elseif not run or is_settled_as_forgotten() then
+  elseif not run then
     return true
+  elseif is_settled_as_forgotten() then
+    -- It ran, or may have: the word is better. What did not begin may as well stay what the fleet was told it is.
+    return ARGV[5] == '1' or tonumber(ARGV[4]) > 0
   elseif run.is.state == 'done' or is_asserted(run) then
     return false
   end
