@@ -4,6 +4,7 @@ use crate::config::nearest;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::RunKey;
+use crate::job::Tick;
 use crate::store::Error;
 
 /// See the module. The texts say what was found, and [`Refusal::hint`] what to do.
@@ -58,6 +59,14 @@ pub enum Refusal {
         /// How it ended.
         outcome: String,
     },
+    /// A success would count as one for that instant, and jobs that ask for all since then would find nothing.
+    #[error("the instant {at} is yet to come: by the clock of the store it is {now}")]
+    Ahead {
+        /// What it was to run for.
+        at: Tick,
+        /// The store's time.
+        now: Tick,
+    },
     /// The store cannot tell yet what it remembers.
     #[error("the store may have forgotten what it knew of job `{0}` a moment ago")]
     Forgot(JobName),
@@ -96,6 +105,7 @@ impl Refusal {
             Self::Paused { job, .. } => format!("`onecron resume {job}` lets it go on; --force runs it now"),
             Self::NoRun { open, .. } if open.is_empty() => "no run of the job is open".into(),
             Self::NoRun { open, .. } => format!("open are {}", listed(open)),
+            Self::Ahead { .. } => "write an instant that is past, or leave `--at` out".into(),
             Self::Forgot(_) => "try again in a moment".into(),
         })
     }

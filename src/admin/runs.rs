@@ -65,6 +65,9 @@ pub async fn order(store: &dyn Store, actor: &Actor, wanted: &Wanted) -> Result<
     let mut waited = Duration::ZERO;
     loop {
         let at = store.server_time().await?.timestamp_millis();
+        if let Some(ahead) = wanted.runs_for.filter(|runs_for| runs_for.millis() > at) {
+            return Err(Refusal::Ahead { at: ahead, now: Tick::from_seconds(at.div_euclid(1000)) });
+        }
         let run = RunKey::new(job.clone(), Tick::manual(at, wanted.number));
         let order = Order {
             run: run.clone(),

@@ -73,7 +73,7 @@ impl From<Refusal> for Failed {
         let code = match &refusal {
             Refusal::Store(error) if error.kind == ErrorKind::Misconfigured => table_args::CONFIG,
             Refusal::Store(_) => UNAVAILABLE,
-            Refusal::Paused { .. } | Refusal::Over { .. } => table_args::NO,
+            Refusal::Paused { .. } | Refusal::Over { .. } | Refusal::Ahead { .. } => table_args::NO,
             _ => table_args::FAILED,
         };
         Self { code, message: refusal.to_string(), hint: refusal.hint() }

@@ -80,7 +80,7 @@ pub struct CancelArgs {
 fn instant(text: &str) -> Result<Tick, String> {
     let read = DateTime::parse_from_rfc3339(text);
     read.map(|instant| Tick::from_datetime(instant.with_timezone(&Utc)))
-        .map_err(|error| format!("{error}: write it as 2026-03-01T02:00:00Z"))
+        .map_err(|_| "an instant with its offset is expected: write it as 2026-03-01T02:00:00Z".to_owned())
 }
 
 fn key(text: &str) -> Result<String, String> {

@@ -6,7 +6,9 @@
 use super::Engine;
 use super::LATE_MS;
 use super::Notice;
+use super::RunFacts;
 use super::Topic;
+use super::drain::Drain;
 use super::former::Registered;
 use super::guard::Memory;
 use super::guard::silence;
@@ -26,6 +28,7 @@ use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::Tick;
+use crate::job::Trigger;
 use crate::job::Verdict;
 use std::collections::BTreeSet;
 use std::collections::VecDeque;
@@ -187,7 +190,7 @@ impl Engine {
     pub(super) fn look_at_agenda(&mut self, now: Now) {
         let seconds = now.wall.timestamp();
         let mut late_ms = 0;
-        while self.drain.is_none()
+        while !self.drain.as_ref().is_some_and(Drain::is_over)
             && let Some((due, name)) = self.agenda.first().cloned()
             && due <= now.wall.timestamp_millis()
         {
@@ -208,6 +211,11 @@ impl Engine {
             let previous = job.previous;
             self.plan(&name, tick.seconds());
             let run = RunKey::new(name, tick);
+            if self.drain.is_some() {
+                self.show_life(now, &run);
+                self.skipped(RunFacts::unbegun(&run, Trigger::Schedule), SkipReason::Draining, None, None);
+                continue;
+            }
             // The clock went back: an instant comes twice, and what is known of its tick goes on.
             if !self.ticks.contains_key(&run) && !self.runs.contains_key(&run) {
                 self.tick_due(now, run, previous);

@@ -231,12 +231,13 @@ impl Engine {
 
     /// When there will be something to do, unless something else happens first.
     pub fn wake_at(&self) -> WakeAt {
-        let tick = if self.drain.is_some() { None } else { self.agenda.first().map(|(due, _)| *due) };
+        let is_over = self.drain.as_ref().is_some_and(Drain::is_over);
+        let tick = self.agenda.first().map(|(due, _)| *due).filter(|_| !is_over);
         let tick = tick.and_then(DateTime::from_timestamp_millis);
         let audit = if self.drain.is_some() { None } else { self.audits.first().map(|(at, _)| *at) };
         let audit = audit.and_then(|seconds| DateTime::from_timestamp(seconds, 0));
         let drain = self.drain.as_ref().and_then(Drain::wakes);
-        let meeting = self.fleet.wakes().filter(|_| !self.drain.as_ref().is_some_and(Drain::is_over));
+        let meeting = self.fleet.wakes().filter(|_| !is_over);
         let ahead = TimeDelta::milliseconds(self.skew.correction_ms());
         WakeAt {
             wall: [tick, audit].into_iter().flatten().min().map(|at| at + ahead),
@@ -314,7 +315,9 @@ impl Engine {
             self.look_around(now, outage.is_some());
             self.pass_over_after_outage(now);
             self.ask_owed_after_outage();
-            self.note_outage_on_watches(now);
+            if outage.is_some() {
+                self.note_outage_on_watches(now);
+            }
             // What the store is, and what it remembers, may have changed while it was away.
             for job in self.jobs.keys().filter(|_| outage.is_some()) {
                 self.outbox.want(Topic::Register(job.clone()));

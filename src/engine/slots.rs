@@ -146,9 +146,16 @@ impl Engine {
             holder: record.map(|record| record.owner.clone()),
             begun_at: record.map_or(0, |record| record.begun_at),
         });
-        // Late ticks that are all to run do so one after the other, and newer ones after them, on whichever replica.
-        let is_earlier = |other: &RunRecord| tick < run.scheduled_for && other.trigger == Trigger::CatchUp.as_str();
-        let in_turn = ours.spec.catch_up == CatchUp::All && record.is_some_and(is_earlier);
+        // Late ticks that are all to run do so one after the other, and newer ones after them, on whichever replica; and so
+        // do orders that were found together. What began after ours was due, and is older, was late itself.
+        let began_late = |other: &RunRecord| other.begun_at >= run.scheduled_for.millis();
+        let is_ahead = |other: &RunRecord| match run.scheduled_for.is_manual() {
+            true => tick.is_manual() && began_late(other),
+            false => {
+                ours.spec.catch_up == CatchUp::All && (other.trigger == Trigger::CatchUp.as_str() || began_late(other))
+            }
+        };
+        let in_turn = tick < run.scheduled_for && record.is_some_and(is_ahead);
         let is_over = match ours.when_busy {
             WhenBusy::Skip => (renewed || moved || alive_here) && !in_turn,
             // One waits already.

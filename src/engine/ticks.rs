@@ -238,11 +238,14 @@ impl Engine {
     /// Under `catchUp: All` late ticks run one at a time, oldest first, and newer ones wait for them: a tick that began
     /// before an older one would supersede it. For that reason one that is on time waits, too, while an older one is
     /// claimed and may still begin; not for one that waits in line, or to replace another, as then the policy for busy
-    /// jobs decides which of them run. Tells the oldest it waits for.
+    /// jobs decides which of them run. So do orders, whose begins keep their order. Tells the oldest it waits for.
     fn waits_for_older(&self, run: &RunKey) -> Option<&RunKey> {
-        let is_all = |due: &&Due| due.spec.catch_up == CatchUp::All && due.trigger != Trigger::Manual;
-        let due = self.ticks.get(run).filter(is_all)?;
-        let is_late = due.trigger == Trigger::CatchUp || due.store_failed;
+        let due = self.ticks.get(run)?;
+        let is_order = run.scheduled_for.is_manual();
+        if !is_order && due.spec.catch_up != CatchUp::All {
+            return None;
+        }
+        let is_late = !is_order && (due.trigger == Trigger::CatchUp || due.store_failed);
         let is_ours_ahead = |ours: &Run| {
             let is_waiting = ours.occupant.is_some() && ours.when_busy != WhenBusy::Skip;
             ours.trigger == Trigger::CatchUp || ours.may_begin() && (is_late || !is_waiting)
@@ -255,8 +258,8 @@ impl Engine {
         let ticks = self.ticks.range(before.clone()).map(|(run, _)| run);
         let ours = self.runs.range(before.clone()).filter(|(_, ours)| is_ours_ahead(ours)).map(|(run, _)| run);
         let others = self.watches.range(before).filter(|(_, watch)| is_other_ahead(watch)).map(|(run, _)| run);
-        // Runs by hand are in nobody's order.
-        ticks.chain(ours).chain(others).filter(|run| !run.scheduled_for.is_manual()).min()
+        // Runs by hand and ticks are not in one order.
+        ticks.chain(ours).chain(others).filter(|run| run.scheduled_for.is_manual() == is_order).min()
     }
 
     /// Waits for an older tick. One that somebody has claimed most likely began since: its record is read.
@@ -504,6 +507,8 @@ impl Engine {
         let reason = had_by_other(&record);
         match overlapped.filter(|_| reason == SkipReason::Overlap) {
             Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
+            // After a step back of the clock, what is over comes again: how it ended was said.
+            None if record.owner == self.me => {}
             None => self.skipped(facts, reason, holder, None),
         }
         if record.when_busy == WhenBusy::Replace && record.state == RunState::Claimed {

@@ -56,6 +56,10 @@ pub(super) fn margin(lease: Duration, grace: Duration) -> Duration {
     Duration::from_secs(1) + lease / 50 + grace
 }
 
+/// After an outage of the store an owner has so long to say that its run goes on, or how it ended: it tries again within
+/// a second and a half, as all do.
+const OWNER_RETURNS: Duration = Duration::from_secs(3);
+
 impl Watch {
     /// How long the run must stay unchanged before something may be done about it.
     fn window(&self) -> Duration {
@@ -156,7 +160,9 @@ impl Engine {
         watch.waits_for_place = false;
         let read = Step::Read { run: run.clone() };
         let unchanged_for = now.boot.since(watch.since);
-        if unchanged_for < watch.window() {
+        // While the store is away nothing is judged: the first that comes through would call runs lost whose owners
+        // could not be heard.
+        if unchanged_for < watch.window() || !self.outbox.is_up() {
             return Some(read);
         }
         let settle = |decision, record: &RunRecord| Step::Settle {
@@ -306,8 +312,16 @@ impl Engine {
         }
     }
 
-    /// The store is back. A run whose deadline came while it was away could not be taken over.
+    /// The store is back. Owners of runs could not say anything either, and are heard first. A run whose deadline came
+    /// while the store was away could not be taken over.
     pub(super) fn note_outage_on_watches(&mut self, now: Now) {
+        for (run, watch) in self.watches.iter_mut().filter(|(_, watch)| watch.record.state == RunState::Begun) {
+            let (ripe, heard) = (watch.since + watch.window(), now.boot + OWNER_RETURNS);
+            if ripe < heard {
+                watch.since = watch.since + heard.since(ripe);
+                self.alarms.set(Topic::Watch(run.clone()), now.boot);
+            }
+        }
         for (run, watch) in self.watches.iter_mut().filter(|(_, watch)| watch.never_ran()) {
             let Some(job) = self.jobs.get(&run.job) else { continue };
             if job.late_ms(now, run.scheduled_for) > super::agenda::millis(job.starting_deadline(run.scheduled_for)) {

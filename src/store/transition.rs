@@ -354,7 +354,15 @@ fn complete(
         return Verdict::Fenced;
     }
     let was_lost = run.outcome == Some(Outcome::Lost);
+    // Not the job's own end: its lease was lost, or its replica was asked to end.
+    let interrupted = ending.outcome == Outcome::Interrupted;
     match run.state {
+        RunState::Abandoned if interrupted && run.may_run_again() => return Verdict::Recorded, // sent again
+        RunState::Begun | RunState::Lost if interrupted && run.may_run_again() => {
+            give_back(job, run);
+            (changes.job, changes.run) = (true, true);
+            return Verdict::Recorded;
+        }
         RunState::Done if was_lost && run.late_outcome.is_none() => {}
         RunState::Done if was_lost => return Verdict::RecordedLate, // sent again
         RunState::Done => return Verdict::Recorded,                 // sent again
@@ -396,15 +404,20 @@ fn abandon(picture: &mut Picture, (owner, start): (&ReplicaId, u32), changes: &m
         RunState::Done => Verdict::Done,
         RunState::Abandoned if is_at(run, owner, start) => Verdict::Released,
         RunState::Claimed | RunState::Begun if is_at(run, owner, start) => {
-            run.state = RunState::Abandoned;
-            run.number += 1;
-            if job.slot == Some(run.scheduled_for) {
-                job.slot = None;
-            }
+            give_back(job, run);
             (changes.job, changes.run) = (true, true);
             Verdict::Released
         }
         _ => Verdict::Fenced,
+    }
+}
+
+/// Nothing of it is going any more, and whoever looks next may have it.
+fn give_back(job: &mut JobRecord, run: &mut RunRecord) {
+    run.state = RunState::Abandoned;
+    run.number += 1;
+    if job.slot == Some(run.scheduled_for) {
+        job.slot = None;
     }
 }
 

@@ -129,6 +129,7 @@ conformance! {
         an_end_after_lost_is_kept_beside_it
         an_end_after_drained_is_kept_beside_it
         the_owners_account_of_a_lost_run_makes_a_rerun_needless
+        an_interrupted_run_that_may_run_again_is_given_back
         an_end_after_a_takeover_is_fenced
         a_run_is_given_back_by_its_owner_only
         a_resent_giving_back_is_released_again

@@ -183,16 +183,18 @@ fn a_tick_that_was_passed_over_is_watched_when_its_job_is_registered_again() {
 /// Each knows only what the store told it when it asked.
 #[test]
 fn a_late_tick_waits_for_the_slot_that_an_earlier_late_one_has_elsewhere() {
-    for (trigger, waits) in [("catch-up", true), ("schedule", false)] {
+    // The last of them counts as on time, and began after the next one was due.
+    let next = (TICK + 10) * 1_000;
+    for (trigger, begun_at, waits) in [("catch-up", 0, true), ("schedule", next - 1, false), ("schedule", next, true)] {
         let (mut bench, _) = late(often(CatchUp::All));
         bench.reply(vec![held(record(&run_at(0), (RunState::Done, 1, 3)))]);
         bench.until_with(bench.clock() + 1_000, &mut |step| matches!(step, Step::Claim(_)).then(|| yes(step)));
         let Some(Step::Begin { run: late, .. }) = bench.steps().first().cloned() else { panic!("{:?}", bench.steps()) };
-        let begun = RunRecord { trigger: trigger.into(), ..record(&run_at(0), (RunState::Begun, 1, 4)) };
+        let begun = RunRecord { trigger: trigger.into(), begun_at, ..record(&run_at(0), (RunState::Begun, 1, 4)) };
         let busy =
             Answer { open: vec![begun], ..answer(Verdict::Busy { occupant: run().scheduled_for, renewed: true }) };
         let effects = bench.reply(vec![busy]);
-        assert_eq!(notices(&effects).is_empty(), waits, "{trigger}: {effects:?}");
+        assert_eq!(notices(&effects).is_empty(), waits, "{trigger} {begun_at}: {effects:?}");
         let asks = bench.until(bench.clock() + 1_000);
         let begins = asked(&asks)
             .iter()

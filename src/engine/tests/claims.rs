@@ -218,6 +218,14 @@ fn a_tick_that_is_won_after_it_was_given_up_is_settled_without_a_second_word() {
     assert_eq!(asked(&effects), [settle]);
 }
 
+#[test]
+fn a_run_of_ours_that_is_over_is_not_said_to_be_anothers_when_its_instant_comes_again() {
+    let mut bench = Bench::claiming(job("a"));
+    let effects = bench.reply(vec![with(Verdict::Done, mine(&run(), (RunState::Done, 1, 4)))]);
+    assert_eq!(notices(&effects), []);
+    assert!(!bench.engine.ticks.contains_key(&run()));
+}
+
 /// Once as the owner of the late claim, once since it owed the tick a record.
 #[test]
 fn a_tick_that_is_won_after_it_was_given_up_is_missed_once() {

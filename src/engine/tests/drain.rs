@@ -172,3 +172,26 @@ fn an_end_that_the_store_does_not_take_for_a_lease_is_given_up() {
     }
     assert!(notices(&effects).iter().any(|notice| matches!(notice, Notice::RunUnrecorded { .. })));
 }
+
+/// A drain may last for minutes, and another replica runs them: that this one does not is said as always.
+#[test]
+fn a_tick_that_comes_during_a_drain_is_said_not_to_be_run_here() {
+    let long = JobSpec { schedule: every("10s"), ..allowing("a") };
+    let mut bench = Bench::ready(&[long], 10);
+    bench.until_with(0, &mut |step| match step {
+        Step::Claim(claim) if claim.run != run() => Some(held(record(&claim.run, (RunState::Done, 1, 3)))),
+        step => Some(yes(step)),
+    });
+    bench.answer_all(&mut |step| Some(yes(step)));
+    bench.tell(Event::Started { run: run(), pid: 7 });
+    bench.tell(Event::DrainAsked { timeout: secs(60) });
+    let effects = bench.until_with(21_000, &mut |step| Some(yes(step)));
+    let skips: Vec<_> =
+        notices(&effects).into_iter().filter(|notice| matches!(notice, Notice::RunSkipped { .. })).collect();
+    assert_eq!(skips, [10, 20].map(|at| skipped(&run_at(at), SkipReason::Draining)));
+    assert_eq!(count(&effects, "claim"), 0);
+    bench.tell(Event::Ended { run: run(), exit: exit(0) });
+    bench.answer_all(&mut |step| Some(yes(step)));
+    let effects = bench.until_with(41_000, &mut |step| Some(yes(step)));
+    assert_eq!(notices(&effects), [], "once it is over nothing is");
+}

@@ -120,6 +120,7 @@ fn every(text: &str) -> Schedule {
 }
 
 /// An engine, both clocks moved by hand, and the questions that it has asked and that are not answered.
+#[derive(Clone)]
 struct Bench {
     engine: Engine,
     now: Now,

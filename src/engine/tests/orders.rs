@@ -6,6 +6,7 @@ use super::answers::mine;
 use super::answers::read;
 use super::answers::record;
 use super::answers::with;
+use super::answers::yes;
 use super::*;
 
 /// A run of job `a` that was ordered so many milliseconds after the tick.
@@ -288,4 +289,44 @@ fn what_a_command_left_goes_after_a_minute_and_the_mark_that_pauses_all_stays() 
         bench.finds(members());
     }
     assert_eq!(gone.iter().map(|member| member.kind.as_str()).collect::<Vec<_>>(), [Presence::COMMAND]);
+}
+
+/// Found with one meeting, since replicas look for orders now and then: as if each had been found when it was made.
+#[test]
+fn orders_that_are_found_together_run_one_after_the_other() {
+    let (mut bench, first) = Bench::hearing(job("a"));
+    let second = by_hand(-30_050);
+    bench.reply(vec![read(ordered(&first))]);
+    bench.finds(vec![command(2, &[&first, &second], &[])]);
+    let claims = |effects: &[Effect]| {
+        let claim = |step: &Step| matches!(step, Step::Claim(claim) if claim.run == second);
+        asked(effects).iter().filter(|step| claim(step)).count()
+    };
+    let mut store = |step: &Step| match step {
+        Step::Read { run } => Some(read(ordered(run))),
+        Step::Claim(_) => None,
+        step => Some(yes(step)),
+    };
+    let effects = bench.until_with(-29_000, &mut store);
+    assert_eq!(claims(&effects), 0, "while the older one is claimed");
+    let effects = bench.until_with(-28_000, &mut |step| match step {
+        Step::Begin { .. } => None,
+        step => Some(yes(step)),
+    });
+    assert_eq!(claims(&effects), 0, "while the older one begins");
+    let mut effects = bench.reply(vec![with(Verdict::Begun, mine(&first, (RunState::Begun, 1, 3)))]);
+    effects.extend(bench.until_with(-27_000, &mut |step| match step {
+        Step::Begin { run, .. } if *run == second => None,
+        step => Some(yes(step)),
+    }));
+    assert_eq!(claims(&effects), 1);
+    for (began, waits) in [(-29_000, true), (-31_000, false)] {
+        let mut bench = bench.clone();
+        let begun_at = TICK * 1_000 + began;
+        let occupant = RunRecord { begun_at, ..mine(&first, (RunState::Begun, 1, 4)) };
+        let busy = Verdict::Busy { occupant: first.scheduled_for, renewed: true };
+        let effects = bench.reply(vec![Answer { open: vec![occupant], ..answer(busy) }]);
+        let skips = notices(&effects).iter().any(|notice| matches!(notice, Notice::RunSkipped { .. }));
+        assert_eq!(skips, !waits, "{effects:#?}");
+    }
 }

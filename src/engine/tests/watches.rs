@@ -272,3 +272,28 @@ fn a_claim_whose_deadline_came_while_the_store_was_away_is_missed_for_that() {
         assert_eq!(said, [reason], "{away}: {effects:#?}");
     }
 }
+
+/// It could not say anything while the store was away: its silence is not its own.
+#[test]
+fn after_an_outage_of_the_store_an_owner_is_heard_before_its_run_is_lost() {
+    let mut bench = Bench::watching(job("a"), record(&run(), BEGUN));
+    while bench.clock() < 25_000 {
+        bench.until(bench.clock() + 1_000);
+        while !bench.pending.is_empty() {
+            bench.fail();
+        }
+    }
+    let back = bench.clock();
+    let mut lost_at = None;
+    while bench.clock() < back + 8_000 {
+        let effects = bench.until_with(bench.clock() + 100, &mut |step| match step {
+            Step::Read { .. } => Some(read(record(&run(), BEGUN))),
+            step => Some(yes(step)),
+        });
+        if count(&effects, "settle") > 0 {
+            lost_at.get_or_insert(bench.clock() - back);
+        }
+    }
+    let lost_at = lost_at.expect("it is called lost");
+    assert!((3_000..6_000).contains(&lost_at), "{lost_at}");
+}

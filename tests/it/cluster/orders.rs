@@ -58,11 +58,28 @@ fn a_run_by_hand_runs_once_and_two_orders_with_one_key_are_one() {
         }
         let [started] = &lines(&fleet, "run_started", &run)[..] else { panic!("it was started once") };
         assert_eq!((&started["token"], &started["trigger"]), (&(*token).into(), &"manual".into()));
+        let (code, _, errors) = ask(&fleet, "trigger hand --at 9999-01-01T00:00:00Z");
+        assert!(code == 3 && errors.contains("9999-01-01T00:00:00Z is yet to come"), "{code}: {errors}");
         let second = told(&fleet, "trigger hand --wait=30s");
         assert!(second.ends_with("web-1") || second.contains("succeeded after"), "{second}");
         let tokens: Vec<u64> = fleet.entries("began", "hand").iter().map(|entry| entry.token).collect();
         assert!(tokens.len() == 2 && tokens[0] < tokens[1], "{tokens:?}");
     }
+}
+
+#[test]
+fn orders_that_are_found_together_run_one_after_the_other() {
+    let Some(store) = FleetStore::redis() else { return };
+    let jobs = format!("  - {{name: hand, {SELDOM}, command: '{}; sleep 0.3'}}\n", entry("began"));
+    let fleet = Fleet::start(&jobs, store, 3);
+    let ordered: Vec<String> = (0..3).map(|_| told(&fleet, "trigger hand")).collect();
+    for run in &ordered {
+        processes::until("it has run", || lines(&fleet, "run_finished", run).len() == 1);
+        assert_eq!(lines(&fleet, "run_finished", run)[0]["outcome"], "succeeded", "{run}");
+    }
+    let began: Vec<String> =
+        fleet.entries("began", "hand").iter().map(|entry| format!("hand@{}", entry.tick)).collect();
+    assert_eq!(began, ordered);
 }
 
 #[test]

@@ -144,6 +144,28 @@ pub async fn the_owners_account_of_a_lost_run_makes_a_rerun_needless(scene: Scen
     assert_eq!(scene.look(1).await.job.unwrap().failures, 1);
 }
 
+/// Its lease was lost, or its replica was asked to end: that is not the job's own end.
+pub async fn an_interrupted_run_that_may_run_again_is_given_back(scene: Scene) {
+    let interrupted = |start| (start, ending(Outcome::Interrupted, ""));
+    scene.start_rerunnable(1, "web-1").await;
+    for _ in ["sent", "sent again"] {
+        assert_eq!(scene.end(1, "web-1", interrupted(1)).await, Verdict::Recorded);
+        assert_eq!(scene.record(1).await.state, RunState::Abandoned);
+    }
+    let seen = scene.seen(1).await;
+    assert_eq!(scene.take_over(1, "web-2", seen).await, Verdict::Won);
+    assert_eq!(scene.begin(1, "web-2", 1).await, Verdict::Begun);
+    scene.lose(1).await;
+    assert_eq!(scene.end(1, "web-2", interrupted(2)).await, Verdict::Recorded, "also when it was called lost");
+    let seen = scene.seen(1).await;
+    assert_eq!(seen.state, RunState::Abandoned);
+    assert_eq!(scene.take_over(1, "web-3", seen).await, Verdict::Won);
+    assert_eq!(scene.begin(1, "web-3", 2).await, Verdict::Begun);
+    assert_eq!(scene.end(1, "web-3", interrupted(3)).await, Verdict::Recorded);
+    assert_eq!(scene.record(1).await.outcome, Some(Outcome::Interrupted), "the third start was the last");
+    assert_eq!(scene.store.history(&scene.job, 9).await.unwrap().len(), 1);
+}
+
 pub async fn an_end_after_a_takeover_is_fenced(scene: Scene) {
     scene.start_rerunnable(1, "web-1").await;
     scene.lose(1).await;

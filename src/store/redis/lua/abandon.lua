@@ -11,10 +11,5 @@ elseif run.is.state == 'abandoned' then
   return answer('released') -- sent again
 end
 despite_full_memory()
-job.touched = true
-set(run, 'state', 'abandoned')
-set(run, 'number', int(num(run.is.number) + 1))
-if job.is.slot == tick then
-  set(job, 'slot', '')
-end
+give_back()
 return answer('released')

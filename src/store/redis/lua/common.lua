@@ -355,6 +355,16 @@ local function may_run_again()
   return run.is.rerun == '1' and num(run.is.start) < STARTS_MOST and run.is.stop_asked == ''
 end
 
+-- Nothing of it is going any more, and whoever looks next may have it.
+local function give_back()
+  job.touched = true
+  set(run, 'state', 'abandoned')
+  set(run, 'number', int(num(run.is.number) + 1))
+  if job.is.slot == tick then
+    set(job, 'slot', '')
+  end
+end
+
 -- It has the slot, or it began (and may begin again) under a definition that allowed overlaps.
 local function is_in_the_way(other)
   local state = other.is.state

@@ -9,6 +9,16 @@ end
 
 local outcome, state = ARGV[5], run.is.state
 local was_lost = run.is.outcome == 'lost'
+-- Interrupted is not the job's own end: its lease was lost, or its replica was asked to end.
+if outcome == 'interrupted' and may_run_again() then
+  if state == 'abandoned' then
+    return answer('recorded') -- sent again
+  elseif state == 'begun' or state == 'lost' then
+    despite_full_memory()
+    give_back()
+    return answer('recorded')
+  end
+end
 if state == 'done' and not was_lost then
   return answer('recorded') -- sent again
 elseif state == 'done' and run.is.late_outcome ~= '' then
