@@ -19,7 +19,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
  && cargo build --profile dist --locked --bin onecron --target "$target" \
  && install -D -m 0755 "target/$target/dist/onecron" /out/onecron
 
-# No shell here: only jobs whose `command` is a list, of programs that are mounted or added, can run.
+# No shell here: only jobs that are `http` requests can run, and those whose `command` is a list, of programs that are
+# mounted or added.
 FROM scratch AS minimal
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/onecron /usr/local/bin/onecron

@@ -107,6 +107,8 @@ struct Shown<'a> {
     holder: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_status: Option<u16>,
 }
 
 impl<'a> Shown<'a> {
@@ -121,6 +123,7 @@ impl<'a> Shown<'a> {
             again,
             holder: (!record.is_order()).then(|| record.owner.as_str()),
             exit_code: record.exit_code,
+            http_status: record.http_status,
         }
     }
 }
@@ -223,9 +226,10 @@ fn told(record: &RunRecord) -> String {
     let outcome = record.outcome.map_or("not over", Outcome::as_str);
     let detail = [record.reason.as_str(), record.error.as_str()].into_iter().find(|text| !text.is_empty());
     let code = record.exit_code.filter(|code| *code != 0).map(|code| format!(", exit code {code}")).unwrap_or_default();
+    let status = record.http_status.map(|status| format!(", status {status}")).unwrap_or_default();
     let took = Duration::from_millis(record.duration_ms);
     let by = if record.start > 0 { format!(" after {took:.1?} on {}", record.owner) } else { String::new() };
-    format!("{outcome}{by}{code}{}", detail.map(|text| format!(": {text}")).unwrap_or_default())
+    format!("{outcome}{by}{code}{status}{}", detail.map(|text| format!(": {text}")).unwrap_or_default())
 }
 
 fn not_over(run: &RunKey, record: &RunRecord, most: Duration) -> Failed {

@@ -1,13 +1,17 @@
 //! Fingerprints of what was configured. They only serve to notice that two replicas, or two readings of a file,
 //! differ: whoever can write a table can also make two that have the same fingerprint, and gains nothing by it.
 
+use crate::job::Action;
 use crate::job::CatchUp;
+use crate::job::CommandSpec;
 use crate::job::ConcurrencyPolicy;
 use crate::job::EnvValue;
+use crate::job::HttpSpec;
 use crate::job::JobSpec;
 use crate::job::LostRunPolicy;
 use crate::job::OutputMode;
 use crate::job::Program;
+use crate::job::ProxySpec;
 use std::time::Duration;
 
 /// FNV-1a with 128 bits (offset basis and prime of the published definition). Frozen: replicas of two versions of
@@ -87,30 +91,9 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     text.put("schedule", &spec.schedule.record());
     text.millis("jitter", Some(spec.jitter));
     text.put("zone", spec.schedule.zone().name());
-    match &spec.command.program {
-        Program::Shell { shell, line } => {
-            shell.iter().for_each(|part| text.put("shell", part));
-            text.put("line", line);
-        }
-        Program::Direct(argv) => argv.iter().for_each(|part| text.put("argument", part)),
-    }
-    if let Some(folder) = &spec.command.working_dir {
-        text.put("folder", &folder.display().to_string());
-    }
-    for (name, value) in &spec.command.env {
-        text.put("variable", name);
-        match value {
-            EnvValue::Text(value) => text.put("value", value),
-            EnvValue::FromEnv(name) => text.put("from variable", name),
-            EnvValue::FromFile(path) => text.put("from file", &path.display().to_string()),
-        }
-    }
-    // What came later is part of the text only where it differs from what was before it: definitions keep their hash.
-    if !spec.command.inherit_env {
-        text.put("inherit", "false");
-    }
-    if !spec.command.success_exit_codes.iter().eq([&0]) {
-        spec.command.success_exit_codes.iter().for_each(|code| text.number("success", *code));
+    match &spec.action {
+        Action::Command(command) => put_command(&mut text, command),
+        Action::Http(http) => put_http(&mut text, http),
     }
     match spec.output.mode {
         OutputMode::Log => {}
@@ -148,6 +131,69 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     text.number("successful", spec.history.successful);
     text.number("failed", spec.history.failed);
     format!("{:032x}", fnv128(&[text.0.as_bytes()]))
+}
+
+fn put_command(text: &mut Canonical, command: &CommandSpec) {
+    match &command.program {
+        Program::Shell { shell, line } => {
+            shell.iter().for_each(|part| text.put("shell", part));
+            text.put("line", line);
+        }
+        Program::Direct(argv) => argv.iter().for_each(|part| text.put("argument", part)),
+    }
+    if let Some(folder) = &command.working_dir {
+        text.put("folder", &folder.display().to_string());
+    }
+    for (name, value) in &command.env {
+        text.put("variable", name);
+        put_value(text, value);
+    }
+    // What came later is part of the text only where it differs from what was before it: definitions keep their hash.
+    if !command.inherit_env {
+        text.put("inherit", "false");
+    }
+    if !command.success_exit_codes.iter().eq([&0]) {
+        command.success_exit_codes.iter().for_each(|code| text.number("success", *code));
+    }
+}
+
+fn put_http(text: &mut Canonical, http: &HttpSpec) {
+    text.put("method", &http.method);
+    text.put("url", "");
+    put_value(text, &http.url);
+    for (name, value) in &http.headers {
+        text.put("header", name);
+        put_value(text, value);
+    }
+    if let Some(body) = &http.body {
+        text.put("body", "");
+        put_value(text, body);
+    }
+    text.put("expect", &http.expected_text());
+    text.millis("request", Some(http.timeout));
+    text.millis("first byte", Some(http.first_byte_timeout));
+    text.millis("connect", Some(http.connect_timeout));
+    text.put("follow", if http.follow_redirects { "true" } else { "false" });
+    if let Some(path) = &http.ca_file {
+        text.put("authorities", &path.display().to_string());
+    }
+    match &http.proxy {
+        ProxySpec::Environment => {}
+        ProxySpec::None => text.put("proxy", "none"),
+        ProxySpec::Url(url) => {
+            text.put("proxy", "");
+            put_value(text, url);
+        }
+    }
+}
+
+/// Where a value comes from, and never what is found there.
+fn put_value(text: &mut Canonical, value: &EnvValue) {
+    match value {
+        EnvValue::Text(value) => text.put("value", value),
+        EnvValue::FromEnv(name) => text.put("from variable", name),
+        EnvValue::FromFile(path) => text.put("from file", &path.display().to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Need {
             Self::Value(EnvValue::Text(_)) => None,
             Self::Value(EnvValue::FromEnv(name)) => std::env::var_os(name).is_none().then(|| Finding {
                 code: "E308",
-                message: format!("there is no variable {} here, and the job's takes its value from it", quoted(name)),
+                message: format!("there is no variable {} here, and a value is taken from it", quoted(name)),
                 hint: "set it where the daemon is started",
             }),
             Self::Value(EnvValue::FromFile(path)) => {

@@ -4,6 +4,7 @@ use super::clock_changes;
 use super::clock_changes::Decided;
 use super::hash;
 use super::host;
+use super::http;
 use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
@@ -16,8 +17,10 @@ use super::units;
 use super::words::Level;
 use super::yaml::Node;
 use super::yaml::Value;
+use crate::job::Action;
 use crate::job::CommandSpec;
 use crate::job::ConcurrencyPolicy;
+use crate::job::HttpSpec;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::NameError;
@@ -124,7 +127,7 @@ fn read_fields(
     let all = own.over(&around.defaults);
     let zone = all.time_zone.value_or(around.zone.clone());
     let schedule = read_schedule(reader, fields, (&zone, name.as_ref().map_or("", |(name, _)| name)));
-    let program = read_command(reader, fields, &own, &all);
+    let action = read_action(reader, fields, &own, &all);
     let (schedule, span) = schedule?;
     let schedule = schedule.with_dst(all.dst());
     check_jitter(reader, &schedule, (&own, &all));
@@ -133,19 +136,15 @@ fn read_fields(
     if let Some((message, hint)) = clock_changes::warning(&schedule, decided, around.now) {
         reader.find("W501", span, message, &hint);
     }
-    let built_in = CommandSpec::of(program?);
-    let command = CommandSpec {
-        working_dir: all.working_dir.value().cloned(),
-        env: all.env.value().cloned().unwrap_or_default(),
-        inherit_env: all.inherit_env.value_or(built_in.inherit_env),
-        success_exit_codes: all.success_exit_codes.value().cloned().unwrap_or(built_in.success_exit_codes),
-        program: built_in.program,
-    };
-    let named_at = all.shell.span().filter(|_| matches!(command.program, Program::Shell { .. }));
-    if let Some(span) = named_at.or_else(|| fields.get("command").map(|entry| entry.node.span)) {
-        host::note_program(reader, span, &command);
+    if let Some(Action::Command(command)) = &action {
+        let named_at = all.shell.span().filter(|_| matches!(command.program, Program::Shell { .. }));
+        if let Some(span) = named_at.or_else(|| fields.get("command").map(|entry| entry.node.span)) {
+            host::note_program(reader, span, command);
+        }
     }
-    let built_in = JobSpec::of(JobName::new(&name?.0).ok()?, schedule, command);
+    let built_in = JobSpec::of(JobName::new(&name?.0).ok()?, schedule, action?);
+    let is_request = built_in.action.http().is_some();
+    let grace = all.termination_grace_period.value_or(built_in.termination_grace_period);
     let mut spec = JobSpec {
         description: description.value_or(String::new()),
         concurrency_policy: all.concurrency_policy.value_or(built_in.concurrency_policy),
@@ -153,7 +152,7 @@ fn read_fields(
         suspend: all.suspend.value_or(built_in.suspend),
         lost_run_policy: all.lost_run_policy.value_or(built_in.lost_run_policy),
         timeout: all.timeout.value_or(built_in.timeout),
-        termination_grace_period: all.termination_grace_period.value_or(built_in.termination_grace_period),
+        termination_grace_period: if is_request { HttpSpec::GRACE } else { grace },
         jitter: all.jitter.value_or(built_in.jitter),
         starting_deadline: all.starting_deadline.value().copied(),
         retry: all.retry(),
@@ -234,6 +233,34 @@ fn check_jitter(reader: &mut Reader<'_>, schedule: &Schedule, (own, all): (&Shar
     let (jitter, shortest) = (units::duration_text(jitter), units::duration_text(shortest));
     let message = format!("`jitter` is {jitter}, and ticks are as close as {shortest}: runs could change places");
     reader.find("E403", span, message, &format!("write a jitter below {shortest}, or let the job run less often"));
+}
+
+/// `command` or `http`.
+fn read_action(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all: &Shared) -> Option<Action> {
+    match (fields.get("command"), fields.get("http")) {
+        (Some(_), Some(http)) => {
+            let message = "the job has both `command` and `http`, and a run does one thing".to_owned();
+            reader.find("E205", http.key_span, message, "remove one of the two, or make two jobs of it");
+            None
+        }
+        (None, None) => {
+            let message = "the job has neither `command` nor `http`".to_owned();
+            let hint = "say what: `command: echo hello`, or `http: {url: \"http://host/path\"}`";
+            reader.find("E205", fields.span, message, hint);
+            None
+        }
+        (None, Some(_)) => http::read(reader, fields, all).map(Action::Http),
+        (Some(_), None) => {
+            let built_in = CommandSpec::of(read_command(reader, fields, own, all)?);
+            Some(Action::Command(CommandSpec {
+                working_dir: all.working_dir.value().cloned(),
+                env: all.env.value().cloned().unwrap_or_default(),
+                inherit_env: all.inherit_env.value_or(built_in.inherit_env),
+                success_exit_codes: all.success_exit_codes.value().cloned().unwrap_or(built_in.success_exit_codes),
+                program: built_in.program,
+            }))
+        }
+    }
 }
 
 fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all: &Shared) -> Option<Program> {

@@ -7,6 +7,7 @@ mod clock_changes;
 mod files;
 mod hash;
 mod host;
+mod http;
 mod job;
 mod problem;
 mod reader;

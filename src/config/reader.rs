@@ -79,6 +79,7 @@ impl<'n> Fields<'n> {
             Level::Retry => "retry.",
             Level::Output => "output.",
             Level::History => "history.",
+            Level::Http => "http.",
             _ => "",
         };
         Some(Self { entries, prefix, span: node.span })

@@ -1,4 +1,4 @@
-//! `env`: the environment variables of a job.
+//! `env`: the environment variables of a job; and values that may come from elsewhere than the table.
 
 use super::host::Need;
 use super::reader::Field;
@@ -48,7 +48,7 @@ pub(super) fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<S
         let is_named = check_variable(reader, &entry.key, entry.key_span);
         let value = Item { name: format!("env.{}", short(&entry.key)), node: &entry.node };
         let value = match &entry.node.value {
-            Value::Map(source) => read_source(reader, &value, source),
+            Value::Map(source) => read_source(reader, &value, (source, VARIABLE)),
             _ => variable_text(reader, &value, entry.key_span).map(EnvValue::Text),
         };
         match value.filter(|_| is_named) {
@@ -59,12 +59,36 @@ pub(super) fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<S
     is_good.then_some(variables)
 }
 
+/// What a value is to be, and how it is written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    /// To follow "no source of".
+    pub what: &'static str,
+    /// What to write.
+    pub hint: &'static str,
+}
+
+const VARIABLE: Wanted =
+    Wanted { what: "a variable", hint: "write a text, `{fromEnv: NAME}` or `{fromFile: /run/secrets/name}`" };
+
+/// A text, or where it comes from.
+pub(super) fn value(reader: &mut Reader<'_>, item: &Item<'_>, wanted: Wanted) -> Option<EnvValue> {
+    match &item.node.value {
+        Value::Map(source) => read_source(reader, item, (source, wanted)),
+        Value::List(_) => {
+            let message = format!("`{}` is a list, and a text is expected", item.name);
+            reader.find("E203", item.node.span, message, wanted.hint);
+            None
+        }
+        Value::Scalar(_) => variable_text(reader, item, item.node.span).map(EnvValue::Text),
+    }
+}
+
 /// `{fromEnv: NAME}` or `{fromFile: /path}`: what must not stand in the table.
-fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, entries: &[Entry]) -> Option<EnvValue> {
-    const HINT: &str = "write a text, `{fromEnv: NAME}` or `{fromFile: /run/secrets/name}`";
+fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, (entries, wanted): (&[Entry], Wanted)) -> Option<EnvValue> {
     let [entry] = entries else {
         let message = format!("`{}` is a map of {} keys, and one is expected", item.name, entries.len());
-        reader.find("E203", item.node.span, message, HINT);
+        reader.find("E203", item.node.span, message, wanted.hint);
         return None;
     };
     let value = Item { name: format!("{}.{}", item.name, short(&entry.key)), node: &entry.node };
@@ -86,8 +110,8 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, entries: &[Entry]) -> O
             Some(source)
         }
         other => {
-            let message = format!("{} is no source of a variable", quoted(other));
-            reader.find("E202", entry.key_span, message, HINT);
+            let message = format!("{} is no source of {}", quoted(other), wanted.what);
+            reader.find("E202", entry.key_span, message, wanted.hint);
             None
         }
     }

@@ -7,7 +7,7 @@ pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "jobs"];
 /// Keys of `scheduler`.
 pub(super) const SCHEDULER: &[&str] = &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns", "redact"];
 /// Keys that only a job has.
-pub(super) const JOB_ONLY: &[&str] = &["name", "description", "schedule", "command"];
+pub(super) const JOB_ONLY: &[&str] = &["name", "description", "schedule", "command", "http"];
 /// Keys that a job and `defaults` have.
 pub(super) const SHARED: &[&str] = &[
     "timeZone",
@@ -38,6 +38,20 @@ pub(super) const OUTPUT: &[&str] = &["mode", "maxLineBytes", "keepTail"];
 /// Keys of `history`.
 pub(super) const HISTORY: &[&str] = &["ticks", "successful", "failed"];
 
+/// Keys of `http`.
+pub(super) const HTTP: &[&str] = &[
+    "method",
+    "url",
+    "headers",
+    "body",
+    "expectStatus",
+    "timeout",
+    "connectTimeout",
+    "followRedirects",
+    "caFile",
+    "proxy",
+];
+
 /// A map of the file whose keys are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
@@ -57,6 +71,8 @@ pub(super) enum Level {
     Output,
     /// `history`
     History,
+    /// `http`
+    Http,
 }
 
 impl Level {
@@ -71,6 +87,7 @@ impl Level {
             Self::Retry => (RETRY, &[]),
             Self::Output => (OUTPUT, &[]),
             Self::History => (HISTORY, &[]),
+            Self::Http => (HTTP, &[]),
         };
         first.iter().chain(second).copied()
     }
@@ -124,7 +141,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),
     (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
     (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
-    (&["http", "url", "webhook"], "call it by a command: `command: curl -fsS --max-time 30 URL`"),
+    (&["uri", "webhook", "request", "httpGet", "endpoint"], "the key is `http`: `http: {method: POST, url: URL}`"),
     (
         &["RandomizedDelaySec", "splay", "randomDelay"],
         "the key is `jitter`: `jitter: 5m`; or an `H` in the schedule spreads jobs: `H * * * *`",
@@ -202,6 +219,7 @@ fn elsewhere(level: Level, key: &str) -> Option<String> {
         _ if is_part(Level::Retry) => Some("it belongs into `retry`".to_owned()),
         _ if is_part(Level::Output) => Some("it belongs into `output`".to_owned()),
         _ if is_part(Level::History) => Some("it belongs into `history`".to_owned()),
+        _ if is_part(Level::Http) => Some("it belongs into `http`".to_owned()),
         _ => None,
     }
 }

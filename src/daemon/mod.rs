@@ -12,6 +12,7 @@ mod driver;
 mod guard;
 mod perform;
 mod report;
+mod requests;
 mod runs;
 mod signals;
 mod store_watch;

@@ -125,8 +125,9 @@ impl Reporter {
             }
             Notice::RunRetried { facts, ending, next_in } => {
                 let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
-                let (exit_code, signal) = (ending.exit_code, ending.signal);
-                events::run_retried(&claimed(facts), RunRetried { exit_code, signal, error, next_attempt: next_in });
+                let (exit_code, signal, http_status) = (ending.exit_code, ending.signal, ending.http_status);
+                let retried = RunRetried { exit_code, signal, http_status, error, next_attempt: next_in };
+                events::run_retried(&claimed(facts), retried);
             }
             Notice::RunStopping { facts, cause } => events::run_stopping(&claimed(facts), cause.as_str()),
             Notice::RunKilled { facts, cause, grace } => events::run_killed(&claimed(facts), cause.as_str(), grace),

@@ -15,6 +15,8 @@ use crate::executor::RunContext;
 use crate::executor::Running;
 use crate::executor::SpawnError;
 use crate::executor::guardian::Until;
+use crate::job::Action;
+use crate::job::CommandSpec;
 use crate::job::OutputMode;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
@@ -32,8 +34,8 @@ use tokio::sync::watch;
 
 /// Lines of one run that wait for the log.
 const LINES_WAITING: usize = 256;
-/// How long a run that could not be guarded is held before it is given back: another try comes at once otherwise.
-const UNGUARDED_WAIT: Duration = Duration::from_secs(1);
+/// How long a run that something is missing for is held before it is given back: another try comes at once otherwise.
+pub(super) const SHORT_WAIT: Duration = Duration::from_secs(1);
 /// How long the guardian may take to act.
 const ENOUGH_TO_ACT: Duration = Duration::from_secs(1);
 
@@ -57,8 +59,20 @@ pub struct Control {
 /// The task's side of it.
 #[derive(Debug)]
 pub struct Orders {
-    stop: watch::Receiver<Stop>,
-    lease_end: watch::Receiver<Boot>,
+    pub(super) stop: watch::Receiver<Stop>,
+    pub(super) lease_end: watch::Receiver<Boot>,
+}
+
+impl Orders {
+    /// Nothing is started that is to stop.
+    ///
+    /// # Errors
+    /// A stop was asked for.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let is_stopped = *self.stop.borrow() != Stop::No;
+        let error = || Refusal { too_late: true, error: "asked to stop before it was started".to_owned() };
+        if is_stopped { Err(error()) } else { Ok(()) }
+    }
 }
 
 impl Control {
@@ -95,20 +109,28 @@ pub struct Launcher {
     pub redaction: Redaction,
 }
 
-/// Why there is no process.
-struct Refusal {
-    too_late: bool,
-    error: String,
+/// Why there is no process, and no request.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) too_late: bool,
+    pub(super) error: String,
 }
 
 impl Launcher {
     /// Carries out an order: reports either `NotStarted`, or `Started` and then, once, `Ended`.
     pub async fn carry_out(self, order: Box<StartOrder>, orders: Orders) {
+        match &order.spec.action {
+            Action::Command(command) => self.execute(&order, command, orders).await,
+            Action::Http(http) => self.request(&order, http, orders).await,
+        }
+    }
+
+    async fn execute(&self, order: &StartOrder, command: &CommandSpec, orders: Orders) {
         let run = order.run.clone();
-        match self.start(&order, &orders).await {
-            Ok((running, lines)) => self.see_through(&order, orders, (running, lines)).await,
+        match self.start(order, command, &orders).await {
+            Ok((running, lines)) => self.see_through(order, orders, (running, lines)).await,
             Err(refusal) => {
-                self.disarm(&order).await;
+                self.disarm(order).await;
                 let Refusal { too_late, error } = refusal;
                 let error = self.redaction.text(&error).into_owned();
                 self.report(Event::NotStarted { run, too_late, error }).await;
@@ -121,6 +143,7 @@ impl Launcher {
     async fn start(
         &self,
         order: &StartOrder,
+        command: &CommandSpec,
         orders: &Orders,
     ) -> Result<(Running, mpsc::Receiver<OutputLine>), Refusal> {
         if order.guarded {
@@ -128,21 +151,19 @@ impl Launcher {
             let term_at = *orders.lease_end.borrow();
             let until = Until { term_at, kill_after: order.spec.lease_loss_grace() };
             if let Err(error) = self.guard.arm((order.run.clone(), order.start), until).await {
-                tokio::time::sleep(UNGUARDED_WAIT).await;
+                tokio::time::sleep(SHORT_WAIT).await;
                 // Nothing is wrong with the job: it is given back, and another replica may be better off.
                 return Err(Refusal { too_late: true, error: format!("guard the run: {error}") });
             }
         }
-        if *orders.stop.borrow() != Stop::No {
-            return Err(Refusal { too_late: true, error: "asked to stop before its process was there".to_owned() });
-        }
+        orders.check()?;
         let (sender, lines) = mpsc::channel(LINES_WAITING);
-        let (context, spec) = (self.context(order), Arc::clone(&order.spec));
+        let (context, command, limits) = (self.context(order), command.clone(), order.spec.output);
         let (clock, not_after) = (Arc::clone(&self.clock), Some(order.lease_end));
         // It blocks, for as long as the file system of the program likes.
         let spawned = tokio::task::spawn_blocking(move || {
             let deadline = Deadline { not_after, clock: &*clock };
-            deadline.start(&spec.command, spec.output, &context, sender)
+            deadline.start(&command, limits, &context, sender)
         });
         match spawned.await.expect("nothing in a spawn panics, and nobody cancels it") {
             Ok(running) => Ok((running, lines)),
@@ -150,14 +171,14 @@ impl Launcher {
                 let shortage = error.is_shortage();
                 if shortage {
                     events::run_deferred(&report::fields_of(order), &self.redaction.text(&chain(&error)));
-                    tokio::time::sleep(UNGUARDED_WAIT).await;
+                    tokio::time::sleep(SHORT_WAIT).await;
                 }
                 Err(Refusal { too_late: shortage || matches!(error, SpawnError::TooLate), error: chain(&error) })
             }
         }
     }
 
-    fn context(&self, order: &StartOrder) -> RunContext {
+    pub(super) fn context(&self, order: &StartOrder) -> RunContext {
         RunContext {
             run: order.run.clone(),
             scheduled_for: order.scheduled_for,
@@ -182,7 +203,8 @@ impl Launcher {
             self.guard.adopt((run.clone(), order.start), pid).await;
         }
         let (said, is_said) = oneshot::channel();
-        let started = Message::Happened { event: Event::Started { run: run.clone(), pid }, said: Some(said) };
+        let started =
+            Message::Happened { event: Event::Started { run: run.clone(), pid: Some(pid) }, said: Some(said) };
         // Fails only when the scheduler is gone; so also below.
         let _ = self.inbox.send(started).await;
         let Orders { stop, lease_end } = orders;
@@ -212,7 +234,7 @@ impl Launcher {
         }
     }
 
-    async fn report(&self, event: Event) {
+    pub(super) async fn report(&self, event: Event) {
         let _ = self.inbox.send(Message::Happened { event, said: None }).await;
     }
 }
@@ -257,11 +279,11 @@ async fn forward(
 
 fn told(exit: executor::Exit) -> Exit {
     let executor::Exit { code, signal, output_tail, output_bytes, .. } = exit;
-    Exit { code, signal, output_tail, output_bytes }
+    Exit { code, signal, output_tail, output_bytes, ..Exit::default() }
 }
 
 /// An error with all its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

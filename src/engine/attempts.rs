@@ -15,7 +15,7 @@ use crate::job::RunKey;
 use std::time::Duration;
 
 impl Engine {
-    pub(super) fn run_started(&mut self, now: Now, run: &RunKey, pid: u32) {
+    pub(super) fn run_started(&mut self, now: Now, run: &RunKey, pid: Option<u32>) {
         let start_delay_ms = self.late_ms(now, run);
         let Some(ours) = self.runs.get_mut(run) else { return };
         ours.deadline = None;
@@ -25,7 +25,7 @@ impl Engine {
 
     pub(super) fn run_not_started(&mut self, now: Now, run: &RunKey, (too_late, error): (bool, String)) {
         let Some(ours) = self.runs.get_mut(run) else { return };
-        let exit = Exit { code: None, signal: None, output_tail: String::new(), output_bytes: 0 };
+        let exit = Exit::default();
         if let Some((outcome, error)) = ours.stopped_as_asked() {
             let ending = ours.ending(now, outcome, (exit, error));
             return self.finish(now, run, ending);
@@ -37,12 +37,13 @@ impl Engine {
         self.finish(now, run, ending);
     }
 
-    pub(super) fn run_ended(&mut self, now: Now, run: &RunKey, exit: Exit) {
+    pub(super) fn run_ended(&mut self, now: Now, run: &RunKey, mut exit: Exit) {
         let draining = self.drain.is_some();
         let Some(ours) = self.runs.get_mut(run).filter(|ours| ours.phase == Phase::Running) else { return };
         ours.deadline = None;
         ours.output_bytes = exit.output_bytes;
-        let failed = !ours.spec.command.is_success(exit.code);
+        let found = std::mem::take(&mut exit.error);
+        let failed = !found.is_empty() || !ours.spec.action.is_success(exit.code, exit.http_status);
         let (outcome, error) = match (ours.stopped_as_asked(), ours.stop) {
             (Some(asked), _) => asked,
             (None, Some((StopCause::Timeout, ..))) => (Outcome::TimedOut, "stopped at its timeout".to_owned()),
@@ -53,6 +54,8 @@ impl Engine {
             (None, None) if failed => (Outcome::Failed, String::new()),
             (None, None) => (Outcome::Succeeded, String::new()),
         };
+        // Why it was stopped, and where it stood then.
+        let error = [error, found].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
         let ending = ours.ending(now, outcome, (exit, error));
         if outcome == Outcome::Failed
             && !draining
@@ -86,6 +89,7 @@ impl Run {
             outcome,
             exit_code: exit.code,
             signal: exit.signal,
+            http_status: exit.http_status,
             duration_ms: millis(duration).unsigned_abs(),
             error,
             output_tail: exit.output_tail,

@@ -19,7 +19,7 @@ use crate::job::Trigger;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a child process is started with.
+/// What a child process is started with, or a request sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartOrder {
     /// The run.
@@ -36,7 +36,7 @@ pub struct StartOrder {
     pub spec: Arc<JobSpec>,
     /// The latest tick that succeeded.
     pub last_success: Option<Tick>,
-    /// No spawn after this moment: the lease of the begin ends.
+    /// No spawn, and no request, after this moment: the lease of the begin ends.
     pub lease_end: Boot,
     /// Whether the process must not outlive its lease: somebody else may start the job then.
     pub guarded: bool,
@@ -91,16 +91,16 @@ pub enum Effect {
     },
     /// Read all jobs' records and report as [`Event::Surveyed`](super::Event::Surveyed), likewise.
     Survey,
-    /// Start a child process and report as `Started` or `NotStarted`, and later `Ended`.
+    /// Start a child process, or send a request, and report as `Started` or `NotStarted`, and later `Ended`.
     Start(Box<StartOrder>),
-    /// The lease of a guarded run was confirmed to last until then.
+    /// The lease of a run was confirmed to last until then.
     Extend {
         /// The run.
         run: RunKey,
         /// The moment.
         lease_end: Boot,
     },
-    /// Ask the run's process group to end (TERM).
+    /// Ask the run's process group to end (TERM), or give its request up.
     Terminate {
         /// The run.
         run: RunKey,
@@ -319,14 +319,14 @@ pub enum Notice {
         /// Why.
         reason: MissedReason,
     },
-    /// A child process runs.
+    /// A child process runs, or a request is being sent.
     RunStarted {
         /// The run.
         facts: RunFacts,
         /// From when it was due.
         start_delay_ms: i64,
-        /// Its process id.
-        pid: u32,
+        /// Its process id; a request has none.
+        pid: Option<u32>,
     },
     /// An attempt failed and another follows.
     RunRetried {

@@ -23,16 +23,20 @@ pub struct StoreFailure {
     pub detail: String,
 }
 
-/// How a child process ended; the default is one of which nothing is known.
+/// How a child process or a request ended; the default is one of which nothing is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exit {
     /// Exit code, where it exited.
     pub code: Option<i32>,
     /// Signal, where one ended it.
     pub signal: Option<i32>,
-    /// The last bytes of output.
+    /// Status of the answer, where there was one to a request.
+    pub http_status: Option<u16>,
+    /// Why a request failed, in words; empty where nothing needs saying.
+    pub error: String,
+    /// The last bytes of output; of a request the first bytes of the answer's body.
     pub output_tail: String,
-    /// All bytes of output.
+    /// All bytes of output, or of the answer's body that were read.
     pub output_bytes: u64,
 }
 
@@ -64,14 +68,14 @@ pub enum Event {
         /// The records.
         result: Result<Vec<(JobName, JobRecord)>, StoreFailure>,
     },
-    /// A child process runs.
+    /// A child process runs, or a request is being sent.
     Started {
         /// Its run.
         run: RunKey,
-        /// Its process id.
-        pid: u32,
+        /// Its process id; a request has none.
+        pid: Option<u32>,
     },
-    /// A child process could not be started.
+    /// A child process could not be started, or a request not be sent.
     NotStarted {
         /// Its run.
         run: RunKey,
@@ -80,7 +84,7 @@ pub enum Event {
         /// What was found.
         error: String,
     },
-    /// A child process ended.
+    /// A child process or a request ended.
     Ended {
         /// Its run.
         run: RunKey,

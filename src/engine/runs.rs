@@ -570,7 +570,7 @@ impl Engine {
             spec: Arc::clone(&ours.spec),
             last_success,
             lease_end: first_sent + lease,
-            guarded: ours.stops_when_lease_is_lost(),
+            guarded: ours.stops_when_lease_is_lost() && ours.spec.action.command().is_some(),
         };
         self.effects.push(Effect::Start(Box::new(order)));
         self.look_at_run(now, run);

@@ -341,8 +341,10 @@ impl Engine {
         let exit = last.map_or_else(Exit::default, |last| Exit {
             code: last.exit_code,
             signal: last.signal,
+            http_status: last.http_status,
             output_tail: last.output_tail,
             output_bytes: ours.output_bytes,
+            error: String::new(),
         });
         let ending = ours.ending(now, outcome, (exit, error));
         self.finish(now, run, ending);

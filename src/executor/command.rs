@@ -7,6 +7,7 @@ use super::output::OutputLine;
 use super::running::Running;
 use super::spawn_error::SpawnError;
 use super::variables;
+use super::variables::Wanted;
 use crate::clock::Boot;
 use crate::clock::Clock;
 use crate::job::BASIC_ENV;
@@ -118,7 +119,9 @@ fn prepare(command: &CommandSpec, context: &RunContext) -> Result<Command, Spawn
         process.env_remove(name);
     }
     for (name, value) in &command.env {
-        process.env(name, variables::value_of(name, value)?);
+        let subject = format!("variable `{name}`");
+        let wanted = Wanted { subject: &subject, most: variables::BYTES_MOST };
+        process.env(name, variables::value_of(wanted, value)?);
     }
     process.envs(told(context));
     Ok(process)

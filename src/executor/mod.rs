@@ -1,4 +1,4 @@
-//! Carries out a run: starts its process, reads its output, stops it. Steps 6 to 8 of a tick.
+//! Carries out a run: starts its process, reads its output, stops it; or sends its request. Steps 6 to 8 of a tick.
 //!
 //! It knows jobs and the clock. It never decides whether a run may start or has to stop, and it never logs: it
 //! returns values, and sends lines of output through a bounded channel.
@@ -12,6 +12,7 @@ mod children;
 mod command;
 mod group;
 pub mod guardian;
+pub mod http;
 mod output;
 mod proc;
 mod running;

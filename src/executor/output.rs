@@ -4,7 +4,7 @@
 //! moment. So it waits for room like any program at a full pipe, out of an allowance ([`Patience`]); what comes when
 //! that is spent is dropped and counted. One job that floods the channel spends its own allowance, not the others'.
 
-mod lines;
+pub(super) mod lines;
 mod tail;
 
 use super::command::RunContext;

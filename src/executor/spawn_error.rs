@@ -59,15 +59,31 @@ pub enum SpawnError {
         /// The file.
         program: String,
     },
-    /// A variable's value comes from elsewhere, and is not there.
-    #[error("start the job: set its variable `{variable}` {from}: {found}")]
+    /// A value comes from elsewhere, and is not there.
+    #[error("start the job: set its {subject} {from}: {found}")]
     MissingValue {
-        /// The variable.
-        variable: String,
+        /// What it is for: "variable `NAME`".
+        subject: String,
         /// Where its value was to come from.
         from: String,
         /// What was found instead, and what to do.
         found: String,
+    },
+    /// A value is there, and no request can have it. It may be a secret, and is not repeated.
+    #[error("start the job: its {subject} {found}")]
+    UnusableValue {
+        /// What it is for: "header `NAME`".
+        subject: String,
+        /// What is wrong with it.
+        found: String,
+    },
+    /// A file that is there could not be read for want of something.
+    #[error("start the job: read the file `{path}`")]
+    Unread {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// Anything else: no memory, too many processes, a NUL in an argument.
     #[error("start the job: execute `{program}`")]
@@ -83,9 +99,7 @@ impl SpawnError {
     /// Whether the system lacks something now that it may have later, or that another host may have: descriptors,
     /// processes, memory. Nothing is wrong with the job.
     pub fn is_shortage(&self) -> bool {
-        use nix::errno::Errno::{EAGAIN, EMFILE, ENFILE, ENOMEM};
-        let Self::Other { source, .. } = self else { return false };
-        [EAGAIN, EMFILE, ENFILE, ENOMEM].iter().any(|errno| source.raw_os_error() == Some(*errno as i32))
+        matches!(self, Self::Other { source, .. } | Self::Unread { source, .. } if is_shortage(source))
     }
 
     /// Says what an error of the spawn was about: the system has one number for many reasons.
@@ -115,6 +129,12 @@ impl SpawnError {
             _ => Self::Other { program, source },
         }
     }
+}
+
+/// Whether the system lacks descriptors, processes or memory.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EAGAIN, EMFILE, ENFILE, ENOMEM};
+    [EAGAIN, EMFILE, ENFILE, ENOMEM].iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
 }
 
 /// Whether a program that is named by a path exists. Names without a slash are looked up in `PATH`, by the system.

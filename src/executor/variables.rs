@@ -2,18 +2,29 @@
 //! is the new one at the next run. They appear in no error and no log.
 
 use super::spawn_error::SpawnError;
+use super::spawn_error::is_shortage;
 use crate::job::EnvValue;
 use std::ffi::OsString;
 use std::fs::File;
+use std::io;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 /// A larger file is no value of a variable: the system takes 128 KiB for one.
-const BYTES_MOST: usize = 64 << 10;
+pub(super) const BYTES_MOST: usize = 64 << 10;
 
-/// The value of a variable at this moment.
-pub(super) fn value_of(variable: &str, value: &EnvValue) -> Result<OsString, SpawnError> {
+/// What is to be had a value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// In words: "variable `NAME`".
+    pub subject: &'a str,
+    /// How many bytes it may have.
+    pub most: usize,
+}
+
+/// The value of a variable, or of a part of a request, at this moment.
+pub(super) fn value_of(wanted: Wanted<'_>, value: &EnvValue) -> Result<OsString, SpawnError> {
     let (from, found) = match value {
         EnvValue::Text(text) => return Ok(text.into()),
         EnvValue::FromEnv(name) => match std::env::var_os(name) {
@@ -23,24 +34,31 @@ pub(super) fn value_of(variable: &str, value: &EnvValue) -> Result<OsString, Spa
                 "the daemon has no such variable: set it where the daemon is started".to_owned(),
             ),
         },
-        EnvValue::FromFile(path) => match content(path) {
-            Ok(value) => return Ok(value),
-            Err(found) => (format!("from the file `{}`", path.display()), found),
+        EnvValue::FromFile(path) => match read(path, wanted.most).map(|bytes| content(bytes, wanted.most)) {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(found)) => (format!("from the file `{}`", path.display()), found),
+            Err(source) if is_shortage(&source) => return Err(SpawnError::Unread { path: path.clone(), source }),
+            Err(error) => (format!("from the file `{}`", path.display()), error.to_string()),
         },
     };
-    Err(SpawnError::MissingValue { variable: variable.to_owned(), from, found })
+    Err(SpawnError::MissingValue { subject: wanted.subject.to_owned(), from, found })
 }
 
-fn content(path: &Path) -> Result<OsString, String> {
-    let mut bytes = Vec::new();
-    let is_file = path.metadata().map_err(|error| error.to_string())?.is_file();
-    if !is_file {
-        return Err("it is not a regular file".to_owned()); // a pipe would be waited for
+/// The bytes of a regular file, up to one more than `most`; `None` if it is another kind of file: a pipe would be
+/// waited for.
+fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
+    if !path.metadata()?.is_file() {
+        return Ok(None);
     }
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(BYTES_MOST as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() > BYTES_MOST {
-        return Err(format!("it has more than {} KiB, and a variable is shorter", BYTES_MOST >> 10));
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}
+
+fn content(bytes: Option<Vec<u8>>, most: usize) -> Result<OsString, String> {
+    let Some(mut bytes) = bytes else { return Err("it is not a regular file".to_owned()) };
+    if bytes.len() > most {
+        return Err(format!("it has more than {} KiB, which is the most", most >> 10));
     }
     // The line end that editors and `echo` leave.
     if bytes.last() == Some(&b'\n') {
@@ -50,7 +68,7 @@ fn content(path: &Path) -> Result<OsString, String> {
         }
     }
     if bytes.contains(&0) {
-        return Err("it has a NUL byte, and no variable can".to_owned());
+        return Err("it has a NUL byte, which no value can have".to_owned());
     }
     Ok(OsString::from_vec(bytes))
 }

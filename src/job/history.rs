@@ -38,6 +38,9 @@ pub struct HistoryEntry {
     /// Signal that ended the last attempt; empty where there is none.
     #[serde(default)]
     pub signal: String,
+    /// Status of the answer to the last attempt's HTTP request; empty where there is none.
+    #[serde(default)]
+    pub http_status: String,
     /// In words.
     #[serde(default)]
     pub error: String,
@@ -62,6 +65,7 @@ impl HistoryEntry {
             duration_ms: run.duration_ms,
             exit_code: text_of(run.exit_code),
             signal: text_of(run.signal),
+            http_status: text_of(run.http_status),
             error: run.error.clone(),
             output_tail: output_tail.into(),
         }

@@ -3,6 +3,8 @@
 //! Engine and stores meet here: a [`Step`] is what a replica asks of a store about one job, an [`Answer`]
 //! what the store says, and both speak of [`JobRecord`] and [`RunRecord`]. Neither side knows the other.
 
+mod action;
+mod address;
 mod former;
 mod history;
 mod name;
@@ -16,6 +18,14 @@ mod step;
 mod table;
 mod tick;
 
+pub use action::Action;
+pub use action::HttpSpec;
+pub use action::ProxySpec;
+pub use address::AddressError;
+pub use address::is_header_name;
+pub use address::is_header_value;
+pub use address::origin;
+pub use address::request_url;
 pub use former::FORMER_MOST;
 pub use former::Former;
 pub use history::HistoryEntry;

@@ -180,10 +180,12 @@ pub struct Ending {
     pub exit_code: Option<i32>,
     /// Signal that ended the last attempt, where one did.
     pub signal: Option<i32>,
+    /// Status of the answer to the last attempt's HTTP request, where there was one.
+    pub http_status: Option<u16>,
     /// From the first start to the end, in milliseconds of the owner's boot clock.
     pub duration_ms: u64,
-    /// Why it could not be started or was stopped, in words; empty where nothing needs saying.
+    /// Why it could not be started, failed or was stopped, in words; empty where nothing needs saying.
     pub error: String,
-    /// The last bytes of output.
+    /// The last bytes of output; of an HTTP request the first bytes of the answer's body.
     pub output_tail: String,
 }

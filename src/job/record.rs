@@ -215,6 +215,8 @@ pub struct RunRecord {
     pub exit_code: Option<i32>,
     /// Signal that ended the last attempt.
     pub signal: Option<i32>,
+    /// Status of the answer to the last attempt's HTTP request, where there was one.
+    pub http_status: Option<u16>,
     /// From the first start to the end, milliseconds of the owner's clock.
     pub duration_ms: u64,
     /// In words.
@@ -285,6 +287,7 @@ impl RunRecord {
             range_count: 0,
             exit_code: None,
             signal: None,
+            http_status: None,
             duration_ms: 0,
             error: String::new(),
             late_outcome: None,
@@ -526,6 +529,7 @@ impl RunRecord {
             ("range_count", self.range_count.to_string()),
             ("exit_code", text_of(self.exit_code)),
             ("signal", text_of(self.signal)),
+            ("http_status", text_of(self.http_status)),
             ("duration_ms", self.duration_ms.to_string()),
             ("error", self.error.clone()),
             ("late_outcome", text_of(self.late_outcome)),
@@ -578,6 +582,7 @@ impl RunRecord {
             range_count: number(fields, "range_count")?,
             exit_code: optional(fields, "exit_code")?,
             signal: optional(fields, "signal")?,
+            http_status: optional(fields, "http_status")?,
             duration_ms: number(fields, "duration_ms")?,
             error: fields.field("error").into(),
             late_outcome: word(fields, "late_outcome", Outcome::parse)?,

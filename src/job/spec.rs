@@ -1,5 +1,6 @@
 //! What one job is, with all defaults filled in.
 
+use super::Action;
 use super::JobName;
 use super::Tick;
 use super::Trigger;
@@ -22,7 +23,7 @@ pub struct JobSpec {
     /// When it is due; with its zone.
     pub schedule: Schedule,
     /// What it does.
-    pub command: CommandSpec,
+    pub action: Action,
     /// What a tick does while an earlier run of the job is going.
     pub concurrency_policy: ConcurrencyPolicy,
     /// Which of the late ticks run after an outage.
@@ -85,14 +86,14 @@ impl CommandSpec {
     }
 }
 
-/// The value of an environment variable.
+/// The value of an environment variable, or of a part of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EnvValue {
     /// As it is written.
     Text(String),
-    /// That of one of the daemon's variables, when the process starts.
+    /// That of one of the daemon's variables, at each start.
     FromEnv(String),
-    /// The content of a file when the process starts, without a line end at its end.
+    /// The content of a file at each start, without a line end at its end.
     FromFile(PathBuf),
 }
 
@@ -253,12 +254,12 @@ impl Default for HistoryLimits {
 
 impl JobSpec {
     /// A job with the built-in values of everything else, and without a hash.
-    pub fn of(name: JobName, schedule: Schedule, command: CommandSpec) -> Self {
+    pub fn of(name: JobName, schedule: Schedule, action: impl Into<Action>) -> Self {
         Self {
             name,
             description: String::new(),
             schedule,
-            command,
+            action: action.into(),
             concurrency_policy: ConcurrencyPolicy::Forbid,
             catch_up: CatchUp::Latest,
             suspend: false,

@@ -159,6 +159,21 @@ impl Redaction {
         if lines.iter().all(|line| matches!(line, Cow::Borrowed(_))) { text.into() } else { lines.join("\n").into() }
     }
 
+    /// The first `shown` bytes of a text of several lines as they may be seen, as [`Self::line`] does it for one.
+    pub fn beginning(&self, text: &str, shown: usize) -> String {
+        let (mut seen, mut left) = (String::new(), shown);
+        for line in text.split_inclusive('\n') {
+            let bare = line.strip_suffix('\n').unwrap_or(line);
+            seen.push_str(&self.line(bare, left));
+            if left < line.len() {
+                break;
+            }
+            seen.push_str(&line[bare.len()..]);
+            left -= line.len();
+        }
+        seen
+    }
+
     /// The first `shown` bytes of a line as they may be seen. What begins in them is hidden also where it ends behind
     /// them: searched is all of the line that is given.
     pub fn line<'t>(&self, line: &'t str, shown: usize) -> Cow<'t, str> {
@@ -236,6 +251,11 @@ mod tests {
         assert_eq!(rules.line(line, 3), "ab ");
         assert_eq!(rules.line(line, 16), "ab [redacted] c");
         assert_eq!(rules.line(line, line.len()), "ab [redacted] cd [redacted]");
+        let text = "one\nab secret-1234 cd\nend\n";
+        for (shown, seen) in [(0, ""), (3, "one"), (4, "one\n"), (7, "one\nab "), (8, "one\nab [redacted]")] {
+            assert_eq!(rules.beginning(text, shown), seen);
+        }
+        assert_eq!(rules.beginning(text, 100), "one\nab [redacted] cd\nend\n");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub const JOB_FIELDS: [&str; 27] = [
 ];
 
 /// Fields of a run's record.
-pub const RUN_FIELDS: [&str; 40] = [
+pub const RUN_FIELDS: [&str; 41] = [
     "format",
     "scheduled_for",
     "state",
@@ -63,6 +63,7 @@ pub const RUN_FIELDS: [&str; 40] = [
     "range_count",
     "exit_code",
     "signal",
+    "http_status",
     "duration_ms",
     "error",
     "late_outcome",

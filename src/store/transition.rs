@@ -371,6 +371,7 @@ fn complete(
     }
     run.exit_code = ending.exit_code;
     run.signal = ending.signal;
+    run.http_status = ending.http_status;
     run.duration_ms = ending.duration_ms;
     run.error.clone_from(&ending.error);
     run.ended_at = now;

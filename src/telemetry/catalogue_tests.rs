@@ -131,16 +131,27 @@ fn raise_events_of_runs() {
     }
     run_missed(run, MissedReason::NoReplica, second);
     runs_missed(&run.run.job, (Tick::from_seconds(1), Tick::from_seconds(60)), 9, MissedReason::NoReplica);
-    run_started(run, second, 4);
+    run_started(run, second, Some(4));
     run_output(run, RunOutput { stream: "stdout", line: "hello", truncated: false });
     run_output_dropped(run, 3);
     let next_attempt = second;
-    run_retried(run, RunRetried { exit_code: Some(1), signal: Some(9), error: Some("no"), next_attempt });
+    run_retried(
+        run,
+        RunRetried { exit_code: Some(1), signal: Some(9), http_status: Some(503), error: Some("no"), next_attempt },
+    );
     run_stopping(run, "timeout");
     run_killed(run, "timeout", second);
     for outcome in [Outcome::Succeeded, Outcome::Failed] {
         let (error, output_tail) = ("no".to_owned(), String::new());
-        let ending = Ending { outcome, exit_code: Some(0), signal: Some(9), duration_ms: 5, error, output_tail };
+        let ending = Ending {
+            outcome,
+            exit_code: Some(0),
+            signal: Some(9),
+            http_status: Some(200),
+            duration_ms: 5,
+            error,
+            output_tail,
+        };
         run_finished(run, RunFinished { ending: &ending, attempts: 1, output_bytes: 5 });
     }
     run_unrecorded(run, "the store knows no such run");

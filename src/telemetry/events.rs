@@ -401,9 +401,9 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
     }
 }
 
-/// The system lacked something for a process that another replica, or this one later, may have: it is given back.
+/// The system lacked something for a process or a connection that another replica, or this one later, may have: it is given back.
 pub fn run_deferred(run: &RunFields, error: &str) {
-    run_event!(ERROR, "run_deferred", run, "no process could be made for this run: it is given back", error);
+    run_event!(ERROR, "run_deferred", run, "something is missing here for this run: it is given back", error);
 }
 
 /// Nobody started the run before its deadline. Said once per fleet, by the replica that recorded it.
@@ -426,8 +426,8 @@ pub fn runs_missed(job: &JobName, (first, through): (Tick, Tick), count: u64, re
     );
 }
 
-/// The process of an attempt is there.
-pub fn run_started(run: &RunFields, start_delay: Duration, pid: u32) {
+/// The process of an attempt is there, or its request is being sent; that has no `pid`.
+pub fn run_started(run: &RunFields, start_delay: Duration, pid: Option<u32>) {
     run_event!(INFO, "run_started", run, "run started", start_delay_ms = millis(start_delay), pid);
 }
 
@@ -467,7 +467,9 @@ pub struct RunRetried<'a> {
     pub exit_code: Option<i32>,
     /// The signal that ended it, where one did.
     pub signal: Option<i32>,
-    /// Why it could not be started or was stopped, where that needs saying.
+    /// The status of the answer to its request, where there was one.
+    pub http_status: Option<u16>,
+    /// Why it failed, could not be started or was stopped, where that needs saying.
     pub error: Option<&'a str>,
     /// How long until the next one.
     pub next_attempt: Duration,
@@ -475,8 +477,7 @@ pub struct RunRetried<'a> {
 
 /// An attempt failed and another will follow.
 pub fn run_retried(run: &RunFields, retried: RunRetried<'_>) {
-    let RunRetried { exit_code, signal, error, next_attempt } = retried;
-    let next_attempt_ms = millis(next_attempt);
+    let RunRetried { exit_code, signal, http_status, error, next_attempt } = retried;
     run_event!(
         WARN,
         "run_retried",
@@ -484,12 +485,13 @@ pub fn run_retried(run: &RunFields, retried: RunRetried<'_>) {
         "the attempt failed, another will follow",
         exit_code,
         signal,
+        http_status,
         error,
-        next_attempt_ms
+        next_attempt_ms = millis(next_attempt)
     );
 }
 
-/// TERM was sent. `cause`: `timeout`, `drain`, `lease_lost`.
+/// TERM was sent, or a request is given up. `cause`: `timeout`, `drain`, `lease_lost`.
 pub fn run_stopping(run: &RunFields, cause: &'static str) {
     run_event!(WARN, "run_stopping", run, "the run is asked to stop", cause);
 }
@@ -520,9 +522,8 @@ pub struct RunFinished<'a> {
 /// A run of this replica ended.
 pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
     let RunFinished { ending, attempts, output_bytes } = finished;
-    let Ending { outcome, exit_code, signal, duration_ms, .. } = *ending;
+    let Ending { outcome, exit_code, signal, http_status, duration_ms, .. } = *ending;
     let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
-    let word = outcome.as_str();
     macro_rules! say {
         ($level:ident, $message:literal) => {
             run_event!(
@@ -530,9 +531,10 @@ pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
                 "run_finished",
                 run,
                 $message,
-                outcome = word,
+                outcome = outcome.as_str(),
                 exit_code,
                 signal,
+                http_status,
                 duration_ms,
                 attempts,
                 output_bytes,

@@ -168,7 +168,7 @@ fn the_guide_lists_every_code_that_is_reported() {
 fn a_job_without_options_has_the_documented_defaults() {
     let loaded = load("jobs: [{name: a, schedule: '0 4 * * *', command: 'true'}]").unwrap();
     let job = &loaded.table.jobs[0];
-    assert_eq!(job.command.program.argv(), ["/bin/sh", "-c", "true"]);
+    assert_eq!(job.action.command().unwrap().program.argv(), ["/bin/sh", "-c", "true"]);
     assert_eq!((job.timeout, job.starting_deadline), (Some(Duration::from_secs(3600)), None));
     assert_eq!(job.termination_grace_period, Duration::from_secs(30));
     assert_eq!(job.concurrency_policy, ConcurrencyPolicy::Forbid);
@@ -198,9 +198,9 @@ jobs:
     let (a, b) = (&jobs[0], &jobs[1]);
     assert_eq!((a.retry.limit, a.retry.backoff.as_secs()), (1, 1));
     assert_eq!((a.timeout, b.timeout), (Some(Duration::from_secs(7200)), Some(Duration::from_secs(3600))));
-    let env: Vec<_> = a.command.env.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+    let env: Vec<_> = a.action.command().unwrap().env.iter().map(|(name, value)| format!("{name}={value:?}")).collect();
     assert_eq!(env, ["A=Text(\"one\")", "B=Text(\"three\")"]);
-    assert!(b.command.env.is_empty());
+    assert!(b.action.command().unwrap().env.is_empty());
     assert_eq!((b.retry.limit, b.retry.backoff.as_secs()), (0, 10));
     assert_eq!((a.schedule.zone().name(), b.schedule.zone().name()), ("Europe/Madrid", "Asia/Tokyo"));
 }
@@ -211,7 +211,7 @@ fn names_and_arguments_keep_their_written_text() {
         let text = format!("jobs:\n  - name: {name}\n    schedule: '@daily'\n    command: [true, {name}]\n");
         let job = load(&text).unwrap().table.jobs[0].clone();
         assert_eq!(job.name.as_str(), name);
-        assert_eq!(job.command.program, Program::Direct(vec!["true".to_owned(), name.to_owned()]));
+        assert_eq!(job.action.command().unwrap().program, Program::Direct(vec!["true".to_owned(), name.to_owned()]));
     }
     assert_eq!(found("jobs:\n- name: null\n  schedule: '@daily'\n  command: [~]\n"), ["E204 2:3", "E203 4:13"]);
 }
@@ -322,7 +322,7 @@ jobs:
   - {name: c, schedule: '0 4 * * *', command: 'true', successExitCodes: null, output: {mode: passthrough}}
 "#;
     let jobs = load(text).unwrap().table.jobs;
-    let command = |at: usize| jobs[at].command.clone();
+    let command = |at: usize| jobs[at].action.command().unwrap().clone();
     let from = BTreeMap::from([
         ("A".to_owned(), EnvValue::FromEnv("USER".to_owned())),
         ("B".to_owned(), EnvValue::FromFile("/run/secrets/b".into())),

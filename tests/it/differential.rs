@@ -317,6 +317,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
                 outcome: *outcome,
                 exit_code: (made.owner > 0).then_some(i32::from(made.owner) - 1),
                 signal: (made.owner == 0).then_some(15),
+                http_status: (made.owner > 1).then_some(200 + u16::from(made.owner)),
                 duration_ms: 99,
                 error: "\"odd\" \\ text".into(),
                 output_tail: tail,

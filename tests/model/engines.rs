@@ -418,7 +418,7 @@ impl World {
         if let Some(at) = lease_end {
             self.put(at, What::Guard { child });
         }
-        self.tell(replica, Event::Started { run: order.run, pid: child as u32 });
+        self.tell(replica, Event::Started { run: order.run, pid: Some(child as u32) });
     }
 
     fn child_ends(&mut self, index: usize) {
@@ -427,7 +427,7 @@ impl World {
         }
         let child = self.children[index].clone();
         self.say(|| format!("r{}: the process of {} start {} ends", child.replica, child.run, child.start));
-        let exit = Exit { code: Some(0), signal: None, output_tail: String::new(), output_bytes: 0 };
+        let exit = Exit { code: Some(0), ..Exit::default() };
         let event = Event::Ended { run: child.run, exit };
         self.put(self.now, What::Tell { replica: child.replica, life: child.life, event });
     }

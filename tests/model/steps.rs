@@ -254,6 +254,7 @@ fn ending() -> Ending {
         outcome: Outcome::Succeeded,
         exit_code: Some(0),
         signal: None,
+        http_status: None,
         duration_ms: 1,
         error: String::new(),
         output_tail: String::new(),

@@ -9,6 +9,7 @@ fn ending(outcome: Outcome, code: i32, duration_ms: u64) -> Ending {
         outcome,
         exit_code: Some(code),
         signal: None,
+        http_status: None,
         duration_ms,
         error: String::new(),
         output_tail: "bye".into(),
@@ -28,8 +29,8 @@ fn a_process_that_runs_is_said() {
     let mut bench = Bench::beginning(job("a"));
     bench.reply_yes();
     bench.pass(ms(12));
-    let started = Notice::RunStarted { facts: facts(&run()), start_delay_ms: 12, pid: 7 };
-    assert_eq!(bench.tell(Event::Started { run: run(), pid: 7 }), [Effect::Notice(started)]);
+    let started = Notice::RunStarted { facts: facts(&run()), start_delay_ms: 12, pid: Some(7) };
+    assert_eq!(bench.tell(Event::Started { run: run(), pid: Some(7) }), [Effect::Notice(started)]);
 }
 
 #[test]
@@ -50,7 +51,7 @@ fn an_end_is_said_and_recorded() {
 #[test]
 fn an_end_by_a_signal_is_a_failure() {
     let mut bench = Bench::running(job("a"));
-    let exit = Exit { code: None, signal: Some(9), output_tail: String::new(), output_bytes: 0 };
+    let exit = Exit { signal: Some(9), ..Exit::default() };
     let effects = bench.tell(Event::Ended { run: run(), exit });
     let [Step::Complete { ending, .. }] = &asked(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!((ending.outcome, ending.exit_code, ending.signal), (Outcome::Failed, None, Some(9)));
@@ -137,4 +138,50 @@ fn a_run_that_takes_too_long_is_asked_to_end_and_then_killed() {
     let effects = bench.end(137);
     let end = Ending { error: "stopped at its timeout".into(), ..ending(Outcome::TimedOut, 137, 90_000) };
     assert_eq!(notices(&effects), [finished(end)]);
+}
+
+fn asking() -> JobSpec {
+    let url = EnvValue::Text("http://127.0.0.1/".to_owned());
+    JobSpec { action: HttpSpec::to(url).into(), ..job("a") }
+}
+
+#[test]
+fn a_request_is_a_success_by_its_status_and_only_if_nothing_was_wrong() {
+    for (http_status, error, outcome) in [
+        (Some(200), "", Outcome::Succeeded),
+        (Some(500), "", Outcome::Failed),
+        (Some(200), "it broke off", Outcome::Failed),
+        (None, "nobody is there", Outcome::Failed),
+    ] {
+        let mut bench = Bench::running(asking());
+        bench.until(2_000);
+        let exit = Exit { http_status, error: error.to_owned(), ..Exit::default() };
+        let effects = bench.tell(Event::Ended { run: run(), exit });
+        let ending = effects.iter().find_map(|effect| match effect {
+            Effect::Notice(Notice::RunFinished { ending, .. }) => Some(ending.clone()),
+            _ => None,
+        });
+        let ending = ending.unwrap();
+        assert_eq!((ending.outcome, ending.http_status, ending.error.as_str()), (outcome, http_status, error));
+    }
+}
+
+#[test]
+fn where_a_request_stood_when_it_was_stopped_is_said() {
+    let mut bench = Bench::running(JobSpec { timeout: Some(secs(14)), ..asking() });
+    bench.until(14_000);
+    let exit = Exit { error: "given up".to_owned(), ..Exit::default() };
+    let effects = bench.tell(Event::Ended { run: run(), exit });
+    let is_said = |effect: &Effect| {
+        matches!(effect, Effect::Notice(Notice::RunFinished { ending, .. })
+        if ending.outcome == Outcome::TimedOut && ending.error == "stopped at its timeout: given up")
+    };
+    assert!(effects.iter().any(is_said), "{effects:?}");
+}
+
+#[test]
+fn no_guardian_is_armed_for_a_request() {
+    let mut bench = Bench::beginning(asking());
+    let effects = bench.reply_yes();
+    assert!(matches!(&effects[..], [Effect::Start(order)] if !order.guarded), "{effects:?}");
 }

@@ -183,7 +183,7 @@ fn a_tick_that_comes_during_a_drain_is_said_not_to_be_run_here() {
         step => Some(yes(step)),
     });
     bench.answer_all(&mut |step| Some(yes(step)));
-    bench.tell(Event::Started { run: run(), pid: 7 });
+    bench.tell(Event::Started { run: run(), pid: Some(7) });
     bench.tell(Event::DrainAsked { timeout: secs(60) });
     let effects = bench.until_with(21_000, &mut |step| Some(yes(step)));
     let skips: Vec<_> =

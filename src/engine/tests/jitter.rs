@@ -70,7 +70,7 @@ fn a_start_between_tick_and_due_instant_offers_the_run() {
 fn the_start_is_counted_from_when_it_was_due() {
     let mut bench = Bench::ready(&[jittery()], 10);
     bench.until_with(delay(), &mut |step| Some(yes(step)));
-    let effects = bench.tell(Event::Started { run: run(), pid: 7 });
+    let effects = bench.tell(Event::Started { run: run(), pid: Some(7) });
     let said = notices(&effects);
     assert!(matches!(said[..], [Notice::RunStarted { start_delay_ms: 0, .. }]), "{said:?}");
 }

@@ -178,7 +178,7 @@ impl Bench {
     fn running(spec: JobSpec) -> Self {
         let mut bench = Self::beginning(spec);
         bench.reply_yes();
-        bench.tell(Event::Started { run: run(), pid: 7 });
+        bench.tell(Event::Started { run: run(), pid: Some(7) });
         bench
     }
 
@@ -313,7 +313,7 @@ fn no_answer() -> StoreFailure {
 }
 
 fn exit(code: i32) -> Exit {
-    Exit { code: Some(code), signal: None, output_tail: "bye".into(), output_bytes: 3 }
+    Exit { code: Some(code), signal: None, output_tail: "bye".into(), output_bytes: 3, ..Exit::default() }
 }
 
 fn facts(run: &RunKey) -> RunFacts {

@@ -66,7 +66,7 @@ fn an_ordered_run_is_due_at_once_and_run_by_whoever_claims_it() {
     let effects = bench.reply(vec![with(Verdict::Begun, begun)]);
     let [Effect::Start(order)] = &done(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!((order.token, order.trigger, order.scheduled_for), (4711, Trigger::Manual, Tick::from_seconds(7)));
-    let effects = bench.tell(Event::Started { run: run.clone(), pid: 7 });
+    let effects = bench.tell(Event::Started { run: run.clone(), pid: Some(7) });
     assert!(
         matches!(&notices(&effects)[..], [Notice::RunStarted { facts, .. }] if facts.token == Some(4711)),
         "{effects:?}"

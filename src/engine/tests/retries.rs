@@ -64,7 +64,9 @@ fn without_retries_a_failure_is_the_end() {
 #[test]
 fn an_exit_code_that_is_called_a_success_is_one() {
     let mut spec = retrying(2, 1, 10);
-    spec.command.success_exit_codes = [3].into();
+    let mut command = spec.action.command().unwrap().clone();
+    command.success_exit_codes = [3].into();
+    spec.action = command.into();
     let mut bench = Bench::running(spec.clone());
     assert_eq!(ending(&bench.end(3)).unwrap().outcome, Outcome::Succeeded);
     assert_eq!(ending(&bench.end(3)), None, "it has ended");

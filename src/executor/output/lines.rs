@@ -111,7 +111,7 @@ impl Lines {
 }
 
 /// Takes off the first bytes of a character whose last bytes were cut.
-fn without_part_of_a_char(bytes: &[u8]) -> &[u8] {
+pub(in crate::executor) fn without_part_of_a_char(bytes: &[u8]) -> &[u8] {
     for back in 1..=bytes.len().min(3) {
         let (whole, last) = bytes.split_at(bytes.len() - back);
         match last[0] {

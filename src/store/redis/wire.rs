@@ -68,6 +68,7 @@ fn own_arguments(step: &Step) -> Vec<String> {
             ending.duration_ms.to_string(),
             ending.error.clone(),
             ending.output_tail.clone(),
+            text_of(ending.http_status),
         ]),
         Step::Settle { owner, previous, expect, decision, .. } => {
             let (word, reason) = match decision {

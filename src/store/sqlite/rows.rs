@@ -58,8 +58,8 @@ const OLDEST_FINAL: &str = "SELECT scheduled_for FROM run WHERE namespace = ? AN
 const LOWEST_OF_RANGE: &str = "SELECT scheduled_for FROM run WHERE namespace = ? AND job = ? \
                                AND scheduled_for BETWEEN ? AND ? AND instr(scheduled_for, '+') = 0 ORDER BY scheduled_for LIMIT 1";
 const ADD_HISTORY: &str = "INSERT INTO history (namespace, job, scheduled_for, outcome, reason, range_first, \
-                           range_count, late_outcome, owner, start, ended_at, duration_ms, exit_code, signal, error, \
-                           output_tail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+                           range_count, late_outcome, owner, start, ended_at, duration_ms, exit_code, signal, http_status, \
+                           error, output_tail) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 const AMEND_HISTORY: &str = "UPDATE history SET late_outcome = ? WHERE id = (SELECT max(id) FROM history \
                              WHERE namespace = ? AND job = ? AND scheduled_for = ?)";
 const TRIM_HISTORY: &str = "DELETE FROM history WHERE namespace = ?1 AND job = ?2 AND id <= (SELECT id FROM history \
@@ -76,7 +76,8 @@ const READ_HISTORY: &str = "SELECT scheduled_for, outcome, coalesce(reason, '') 
                             coalesce(range_first, '') AS range_first, coalesce(range_count, 0) AS range_count, \
                             coalesce(late_outcome, '') AS late_outcome, coalesce(owner, '') AS owner, start, ended_at, \
                             duration_ms, CAST(coalesce(exit_code, '') AS TEXT) AS exit_code, \
-                            CAST(coalesce(signal, '') AS TEXT) AS signal, coalesce(error, '') AS error, \
+                            CAST(coalesce(signal, '') AS TEXT) AS signal, \
+                            CAST(coalesce(http_status, '') AS TEXT) AS http_status, coalesce(error, '') AS error, \
                             coalesce(output_tail, '') AS output_tail \
                             FROM history WHERE namespace = ? AND job = ? ORDER BY id DESC LIMIT ?";
 
@@ -257,7 +258,8 @@ impl Table<'_> {
         let query = query.bind(or_null(&entry.late_outcome)).bind(entry.owner.as_str());
         let query = query.bind(entry.start).bind(entry.ended_at);
         let query = query.bind(i64::try_from(entry.duration_ms).unwrap_or(i64::MAX));
-        let query = query.bind(or_null(&entry.exit_code)).bind(or_null(&entry.signal)).bind(or_null(&entry.error));
+        let query = query.bind(or_null(&entry.exit_code)).bind(or_null(&entry.signal));
+        let query = query.bind(or_null(&entry.http_status)).bind(or_null(&entry.error));
         query.bind(or_null(&entry.output_tail)).execute(&mut *self.connection).await?;
         Ok(())
     }
@@ -295,6 +297,7 @@ impl Table<'_> {
                 duration_ms: u64::try_from(row.try_get::<i64, _>("duration_ms")?).unwrap_or(0),
                 exit_code: row.try_get("exit_code")?,
                 signal: row.try_get("signal")?,
+                http_status: row.try_get("http_status")?,
                 error: row.try_get("error")?,
                 output_tail: row.try_get("output_tail")?,
             })

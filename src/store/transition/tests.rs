@@ -66,8 +66,15 @@ fn begin_of(who: &str, start: u32) -> Step {
 
 fn complete_of(who: &str, start: u32) -> Step {
     let (exit_code, signal, error) = (Some(0), None, String::new());
-    let ending =
-        Ending { outcome: Outcome::Succeeded, exit_code, signal, duration_ms: 1, error, output_tail: String::new() };
+    let ending = Ending {
+        outcome: Outcome::Succeeded,
+        exit_code,
+        signal,
+        http_status: None,
+        duration_ms: 1,
+        error,
+        output_tail: String::new(),
+    };
     Step::Complete { run: run(), owner: replica(who), start, ending }
 }
 

@@ -56,6 +56,7 @@ pub async fn an_end_is_recorded_with_all_that_is_known(scene: Scene) {
         outcome: Outcome::TimedOut,
         exit_code: None,
         signal: Some(9),
+        http_status: Some(503),
         duration_ms: 3_600_000_123,
         error: "stopped after 1h".into(),
         output_tail: "last line".into(),
@@ -65,6 +66,7 @@ pub async fn an_end_is_recorded_with_all_that_is_known(scene: Scene) {
     let run = answer.run.unwrap();
     assert_eq!((run.state, run.outcome, run.late_outcome), (RunState::Done, Some(Outcome::TimedOut), None));
     assert_eq!((run.exit_code, run.signal, run.duration_ms), (None, Some(9), 3_600_000_123));
+    assert_eq!(run.http_status, Some(503));
     assert_eq!(run.error, "stopped after 1h");
     assert!(run.ended_at >= run.begun_at);
     assert_eq!((answer.open, answer.job.unwrap().open), (vec![], vec![]));

@@ -78,6 +78,9 @@ impl Launch {
         for name in ["KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_NAMESPACE", "NO_COLOR"] {
             command.env_remove(name);
         }
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUEST_METHOD"] {
+            command.env_remove(name).env_remove(name.to_lowercase());
+        }
         command.envs(self.env.clone());
         if let Some(folder) = &self.folder {
             command.current_dir(folder);

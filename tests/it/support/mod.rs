@@ -7,6 +7,7 @@ pub mod replicas;
 pub mod scene;
 pub mod server;
 pub mod watched;
+pub mod web;
 
 use std::future::Future;
 use std::time::Duration;

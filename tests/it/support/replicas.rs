@@ -123,7 +123,7 @@ impl Replicas {
                 let ends = self.now.boot + self.takes;
                 self.replicas.get_mut(name).unwrap().running.insert(order.run.clone(), ends);
                 self.started.push(order.run.clone());
-                Some(Event::Started { run: order.run, pid: 7 })
+                Some(Event::Started { run: order.run, pid: Some(7) })
             }
             Effect::Notice(notice) => {
                 self.said.push((name, notice));

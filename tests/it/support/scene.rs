@@ -77,6 +77,7 @@ pub fn ending(outcome: Outcome, output_tail: &str) -> Ending {
         outcome,
         exit_code: Some(exit_code),
         signal: None,
+        http_status: None,
         duration_ms: 1234,
         error: String::new(),
         output_tail: output_tail.into(),

@@ -194,5 +194,5 @@ impl World {
 
 fn ending(outcome: Outcome) -> Ending {
     let (exit_code, signal, error, output_tail) = (None, None, String::new(), String::new());
-    Ending { outcome, exit_code, signal, duration_ms: 0, error, output_tail }
+    Ending { outcome, exit_code, signal, http_status: None, duration_ms: 0, error, output_tail }
 }

@@ -98,7 +98,7 @@ impl World {
         if let Some(at) = lease_end {
             self.guard(child, at);
         }
-        self.tell(replica, Event::Started { run: order.run, pid: child as u32 });
+        self.tell(replica, Event::Started { run: order.run, pid: Some(child as u32) });
     }
 
     /// The guardian: looks at the deadline, and again if it was extended. A child may take its whole grace to end.
@@ -147,7 +147,7 @@ impl World {
         let (replica, incarnation, run) = (child.replica, child.incarnation, child.run.clone());
         self.alive.retain(|other| *other != index);
         if self.is_current(replica, incarnation) {
-            let exit = Exit { code, signal, output_tail: String::new(), output_bytes: 0 };
+            let exit = Exit { code, signal, ..Exit::default() };
             let at = now.max(self.replicas[replica].paused_until);
             self.put(at, What::Ended { replica, incarnation, run, exit });
         }

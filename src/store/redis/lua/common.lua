@@ -198,7 +198,7 @@ end
 
 local HISTORY_FIELDS = {
   'scheduled_for', 'outcome', 'reason', 'range_first', '#range_count', 'late_outcome', 'owner', '#start', '#ended_at', '#duration_ms',
-  'exit_code', 'signal', 'error',
+  'exit_code', 'signal', 'http_status', 'error',
 }
 
 local function push_history()

@@ -1,4 +1,4 @@
--- owner, start, outcome, exit_code, signal, duration_ms, error, output_tail
+-- owner, start, outcome, exit_code, signal, duration_ms, error, output_tail, http_status
 if not is_registered then
   return answer('unregistered')
 elseif not run then
@@ -31,6 +31,7 @@ despite_full_memory()
 job.touched = true
 set(run, 'exit_code', ARGV[6])
 set(run, 'signal', ARGV[7])
+set(run, 'http_status', ARGV[11])
 set(run, 'duration_ms', ARGV[8])
 set(run, 'error', ARGV[9])
 set(run, 'ended_at', int(now))
