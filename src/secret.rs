@@ -1,6 +1,14 @@
 //! Values that must not be seen in logs, error texts or dumps.
 
+mod redaction;
+
 use std::fmt;
+
+pub use redaction::BadRule;
+pub use redaction::LOOK_AHEAD;
+pub use redaction::REDACTED;
+pub use redaction::Redaction;
+pub use redaction::Rule;
 
 /// A value that prints as `***`. The only way to the value is [`Secret::expose`], so that a reader can search for
 /// the places that look.

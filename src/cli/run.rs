@@ -83,13 +83,15 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
-    let loaded = config::load(&table_args::sources(&args.table.jobs), clock.now().wall)
-        .map_err(|problems| config::render(&problems))?;
+    let sources = table_args::sources(&args.table.jobs);
+    let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let files: Vec<String> = args.table.jobs.iter().map(|path| path.display().to_string()).collect();
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
+    let needs = loaded.needs.clone();
     let settings = Settings {
         me,
         loaded,
+        look_around: Some(Box::new(move || needs.missing_here(&sources))),
         files: files.join(","),
         store,
         namespace,

@@ -30,6 +30,9 @@ pub struct ValidateArgs {
     /// Exit with 3 if there are warnings
     #[arg(long)]
     pub strict: bool,
+    /// The table is for another machine: do not look here for its shells, programs, folders, files and variables
+    #[arg(long)]
+    pub elsewhere: bool,
     /// How to write the result; json is an array of problems, empty for a good table
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
@@ -39,7 +42,14 @@ pub struct ValidateArgs {
 /// the revision go to `out`. Returns the exit code: 0, 3 (`--strict` and only warnings), 78 (refused), 1 (not written).
 pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     let paths = if args.files.is_empty() { &args.table.jobs } else { &args.files };
-    let result = config::load(&table_args::sources(paths), now);
+    let sources = table_args::sources(paths);
+    let mut result = config::load(&sources, now);
+    if let Ok(loaded) = result.as_mut()
+        && !args.elsewhere
+    {
+        let missing = loaded.needs.missing_here(&sources);
+        loaded.warnings.extend(missing);
+    }
     let problems = match &result {
         Ok(loaded) => &loaded.warnings,
         Err(problems) => problems,

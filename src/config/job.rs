@@ -3,6 +3,7 @@
 use super::clock_changes;
 use super::clock_changes::Decided;
 use super::hash;
+use super::host;
 use super::http;
 use super::reader::Field;
 use super::reader::Fields;
@@ -134,6 +135,12 @@ fn read_fields(
     let decided = Decided { gap: all.dst_gap.span().is_some(), fold: all.dst_fold.span().is_some() };
     if let Some((message, hint)) = clock_changes::warning(&schedule, decided, around.now) {
         reader.find("W501", span, message, &hint);
+    }
+    if let Some(Action::Command(command)) = &action {
+        let named_at = all.shell.span().filter(|_| matches!(command.program, Program::Shell { .. }));
+        if let Some(span) = named_at.or_else(|| fields.get("command").map(|entry| entry.node.span)) {
+            host::note_program(reader, span, command);
+        }
     }
     let built_in = JobSpec::of(JobName::new(&name?.0).ok()?, schedule, action?);
     let is_request = built_in.action.http().is_some();

@@ -1,15 +1,17 @@
 //! From `jobs.yaml` to a checked [`JobTable`](crate::job::JobTable), or to a report on everything that is wrong with it.
 //!
-//! [`read`] is the only part that touches files; [`load`] is a pure function of bytes and of the time it is given. It knows no other notation than
+//! [`read`] touches files, and [`Needs::missing_here`] looks for what the jobs need; [`load`] is a pure function of bytes and of the time it is given. It knows no other notation than
 //! the one in `docs/jobs.md`, and it never guesses: what it does not understand completely is refused, with a hint.
 
 mod clock_changes;
 mod files;
 mod hash;
+mod host;
 mod http;
 mod job;
 mod problem;
 mod reader;
+mod redact;
 mod shared;
 mod syntax;
 mod table;
@@ -22,6 +24,7 @@ mod yaml;
 pub use files::BYTES_MOST;
 pub use files::Source;
 pub use files::read;
+pub use host::Needs;
 pub use problem::Problem;
 pub use problem::Severity;
 pub use problem::render;

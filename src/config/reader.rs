@@ -1,6 +1,8 @@
 //! From the tree to typed values. Each reader reports what it cannot take and goes on, so that all findings of a file
 //! come out at once.
 
+use super::host::Need;
+use super::host::Site;
 use super::problem::Findings;
 use super::problem::Problem;
 use super::text::SourceText;
@@ -107,17 +109,24 @@ pub(super) struct Reader<'a> {
     pub findings: Findings,
     /// What is being read: `jobs[3] "report"`.
     pub path: String,
+    /// What is needed of the machine.
+    pub sites: Vec<Site>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader without findings.
     pub fn new(source: &'a SourceText<'a>) -> Self {
-        Self { source, findings: Findings::default(), path: String::new() }
+        Self { source, findings: Findings::default(), path: String::new(), sites: Vec::new() }
+    }
+
+    /// Notes that something is needed of the machine.
+    pub fn need(&mut self, span: Span, need: Need) {
+        self.sites.push(Site { span, path: self.path.clone(), need });
     }
 
     /// Reports a finding, without a hint if it is empty.
     pub fn find(&mut self, code: &'static str, span: Span, message: String, hint: &str) {
-        let Self { source, findings, path } = self;
+        let Self { source, findings, path, .. } = self;
         findings.add(code, || Problem {
             path: path.clone(),
             hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),

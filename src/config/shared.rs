@@ -1,6 +1,7 @@
 //! The fields that a job and `defaults` have in common. Read once for `defaults`, where mistakes in them are
 //! reported once, and once for each job; then laid over one another.
 
+use super::host::Need;
 use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
@@ -99,7 +100,7 @@ impl Shared {
         let mut layer = Self {
             time_zone: reader.field(fields, "timeZone", zone),
             shell: reader.field(fields, "shell", Reader::texts),
-            working_dir: reader.field(fields, "workingDir", Reader::absolute_path),
+            working_dir: reader.field(fields, "workingDir", working_dir),
             env: reader.field(fields, "env", variables::env),
             inherit_env: reader.field(fields, "inheritEnv", Reader::boolean),
             success_exit_codes: reader.field(fields, "successExitCodes", exit_codes),
@@ -325,6 +326,12 @@ pub(super) fn zone(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Zone> {
             None
         }
     }
+}
+
+fn working_dir(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {
+    let path = reader.absolute_path(item)?;
+    reader.need(item.node.span, Need::Folder(path.clone()));
+    Some(path)
 }
 
 fn timeout(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Option<Duration>> {

@@ -3,6 +3,7 @@
 use super::files::BYTES_MOST;
 use super::files::Source;
 use super::hash;
+use super::host::Needs;
 use super::job;
 use super::job::Named;
 use super::job::Surroundings;
@@ -16,6 +17,7 @@ use super::reader::Item;
 use super::reader::Reader;
 use super::reader::is_null;
 use super::reader::kind;
+use super::redact;
 use super::shared;
 use super::shared::Shared;
 use super::text::SourceText;
@@ -47,6 +49,8 @@ pub struct Loaded {
     pub table: JobTable,
     /// Warnings, in the order of files and lines.
     pub warnings: Vec<Problem>,
+    /// What its jobs need of the machine; nobody has looked yet whether it is there.
+    pub needs: Needs,
 }
 
 /// Makes a table of files. The table depends on nothing but their bytes and the zone data; what is warned of also on
@@ -72,8 +76,10 @@ pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Proble
     files.iter_mut().for_each(|file| reading.scheduler(file));
     files.iter_mut().for_each(|file| reading.jobs(file));
     let mut found = problems.len();
-    for file in files {
+    let mut needs = Needs::default();
+    for mut file in files {
         let index = file.index;
+        needs.sites.extend(file.reader.sites.drain(..).map(|site| (index, site)));
         let (kept, dropped) = file.finish();
         found += kept.len() + dropped;
         problems.extend(kept.into_iter().map(|problem| (index, problem)));
@@ -91,11 +97,11 @@ pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Proble
         scheduler: reading.scheduler.map_or_else(SchedulerSpec::default, |(spec, _)| spec),
         revision: hash::revision(&contents, zone_data_version()),
     };
-    Ok(Loaded { table, warnings: problems })
+    Ok(Loaded { table, warnings: problems, needs })
 }
 
 /// Keeps the first problems, errors before warnings, and says so.
-fn limit(problems: &mut Vec<Problem>, found: usize) {
+pub(super) fn limit(problems: &mut Vec<Problem>, found: usize) {
     if found <= KEPT_MOST {
         return;
     }
@@ -108,7 +114,7 @@ fn limit(problems: &mut Vec<Problem>, found: usize) {
 }
 
 /// The text of a file, without its byte order mark.
-fn text_of(source: &Source) -> Result<&str, Box<Problem>> {
+pub(super) fn text_of(source: &Source) -> Result<&str, Box<Problem>> {
     let fail = |message: String, hint: &str| {
         let mut problem = Problem::of_file("E103", source.path(), message);
         problem.hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
@@ -308,5 +314,6 @@ fn read_scheduler(reader: &mut Reader<'_>, fields: &Fields<'_>) -> SchedulerSpec
         max_concurrent_runs: reader
             .field(fields, "maxConcurrentRuns", |reader, item| reader.number(item, 0..=10_000))
             .value_or(built_in.max_concurrent_runs),
+        redact: reader.field(fields, "redact", redact::read).value_or(built_in.redact),
     }
 }

@@ -1,5 +1,6 @@
 //! `env`: the environment variables of a job; and values that may come from elsewhere than the table.
 
+use super::host::Need;
 use super::reader::Field;
 use super::reader::Item;
 use super::reader::Reader;
@@ -100,9 +101,14 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, (entries, wanted): (&[E
                 reader.find("E309", entry.node.span, message, hint);
                 return None;
             }
+            reader.need(entry.node.span, Need::Value(EnvValue::FromEnv(name.clone())));
             Some(EnvValue::FromEnv(name))
         }
-        "fromFile" => reader.absolute_path(&value).map(EnvValue::FromFile),
+        "fromFile" => {
+            let source = EnvValue::FromFile(reader.absolute_path(&value)?);
+            reader.need(entry.node.span, Need::Value(source.clone()));
+            Some(source)
+        }
         other => {
             let message = format!("{} is no source of {}", quoted(other), wanted.what);
             reader.find("E202", entry.key_span, message, wanted.hint);

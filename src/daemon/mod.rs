@@ -22,11 +22,13 @@ mod timer;
 
 use crate::clock::Clock;
 use crate::config::Loaded;
+use crate::config::Problem;
 use crate::engine::Engine;
 use crate::executor;
 use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::schedule::zone_data_version;
+use crate::secret::Redaction;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::DaemonStarted;
@@ -61,8 +63,13 @@ const DESCRIPTORS_BASE: u64 = 256;
 const DESCRIPTORS_PER_RUN: u64 = 8;
 /// And of one without limit of runs.
 const DESCRIPTORS_MOST: u64 = 65_536;
+/// How long the start waits for file systems that do not answer. Nothing depends on what they say.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// How long the end waits for what jobs left behind.
 const LEFTOVERS: Duration = Duration::from_secs(1);
+
+/// See [`Settings::look_around`].
+pub type LookAround = Box<dyn FnOnce() -> Vec<Problem> + Send>;
 
 /// What a daemon is made of.
 pub struct Settings {
@@ -70,6 +77,8 @@ pub struct Settings {
     pub me: ReplicaId,
     /// The table.
     pub loaded: Loaded,
+    /// Looks for what the table needs of this machine, and says what is not there. It may block for ever.
+    pub look_around: Option<LookAround>,
     /// Where it came from, for the log.
     pub files: String,
     /// Where replicas agree.
@@ -121,8 +130,11 @@ impl Daemon {
     pub fn run(settings: Settings) -> Ended {
         let started = settings.clock.now().boot;
         let clock = Arc::clone(&settings.clock);
-        let daemon = Self { settings };
+        let mut daemon = Self { settings };
         daemon.introduce();
+        if let Some(look_around) = daemon.settings.look_around.take() {
+            say_what_is_missing(look_around, &daemon.settings.loaded.table.scheduler.redact);
+        }
         daemon.raise_descriptor_limit();
         let ended = daemon.supervise().unwrap_or_else(|error| {
             events::daemon_failed(&error.to_string());
@@ -237,7 +249,13 @@ impl Daemon {
             store,
             store_watch,
             ask_limit: perform::ask_limit(table.scheduler.lock_lease),
-            launcher: Launcher { me, clock: Arc::clone(&clock), guard, inbox: sender },
+            launcher: Launcher {
+                me,
+                clock: Arc::clone(&clock),
+                guard,
+                inbox: sender,
+                redaction: table.scheduler.redact.clone(),
+            },
             reporter: Reporter::new(&table),
             jobs,
             controls: BTreeMap::new(),
@@ -247,6 +265,26 @@ impl Daemon {
             chores,
         };
         Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout })
+    }
+}
+
+/// Says what the table needs and this machine has not, where that is known soon.
+fn say_what_is_missing(look_around: LookAround, redaction: &Redaction) {
+    let (sender, found) = std::sync::mpsc::channel();
+    // A thread of its own, that nobody waits for: a look at a dead file server never ends.
+    let looking = thread::Builder::new().name("look".to_owned()).spawn(move || drop(sender.send(look_around())));
+    match looking.map(|_| found.recv_timeout(LOOK_WITHIN)) {
+        Ok(Ok(missing)) => {
+            for problem in missing {
+                events::table_warning(problem.code, &problem.path, &redaction.text(&problem.message));
+            }
+        }
+        Ok(Err(_)) => {
+            let detail =
+                "some file system did not say within 2 s whether programs, folders and files of jobs are there";
+            events::table_warning("W513", "", detail);
+        }
+        Err(error) => events::table_warning("W513", "", &format!("nobody could look for what jobs need: {error}")),
     }
 }
 

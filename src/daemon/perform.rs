@@ -92,6 +92,7 @@ impl Hands {
             Event::TableChanged(table) => {
                 self.reporter.follow(table);
                 self.ask_limit = ask_limit(table.scheduler.lock_lease);
+                self.launcher.redaction = table.scheduler.redact.clone();
             }
             _ => {}
         }

@@ -29,10 +29,14 @@ impl Launcher {
             Ok(reply) => {
                 let Reply { status, error, body_head, body_bytes } = reply;
                 let (output_tail, output_bytes) = (body_head, body_bytes);
+                let error = self.redaction.text(&error).into_owned();
                 let exit = Exit { http_status: status, error, output_tail, output_bytes, ..Exit::default() };
                 Event::Ended { run: order.run.clone(), exit }
             }
-            Err(Refusal { too_late, error }) => Event::NotStarted { run: order.run.clone(), too_late, error },
+            Err(Refusal { too_late, error }) => {
+                let error = self.redaction.text(&error).into_owned();
+                Event::NotStarted { run: order.run.clone(), too_late, error }
+            }
         };
         self.report(event).await;
     }
@@ -43,7 +47,7 @@ impl Launcher {
         let prepared = tokio::task::spawn_blocking(move || Request::prepare(&spec, &context, keep));
         let request = match prepared.await.expect("nothing in there panics, and nobody cancels it") {
             Ok(request) => request,
-            Err(error) if error.is_shortage() => return Err(deferred(order, chain(&error)).await),
+            Err(error) if error.is_shortage() => return Err(self.deferred(order, chain(&error)).await),
             Err(error) => return Err(Refusal { too_late: false, error: chain(&error) }),
         };
         let (clock, lease_end) = (Arc::clone(&self.clock), orders.lease_end);
@@ -65,7 +69,7 @@ impl Launcher {
         };
         let is_sent = early.is_none() || *connections.borrow() > 0;
         match early {
-            Some(Err(unsent @ Unsent::Shortage(_))) if !is_sent => Err(deferred(order, unsent.to_string()).await),
+            Some(Err(unsent @ Unsent::Shortage(_))) if !is_sent => Err(self.deferred(order, unsent.to_string()).await),
             Some(Err(unsent)) if !is_sent => Err(Refusal { too_late: true, error: unsent.to_string() }),
             performed => {
                 self.said_started(order).await;
@@ -82,11 +86,11 @@ impl Launcher {
     async fn said_started(&self, order: &StartOrder) {
         self.report(Event::Started { run: order.run.clone(), pid: None }).await;
     }
-}
 
-/// Nothing is wrong with the job: it is given back, and tried again here or elsewhere.
-async fn deferred(order: &StartOrder, error: String) -> Refusal {
-    events::run_deferred(&report::fields_of(order), &error);
-    tokio::time::sleep(SHORT_WAIT).await;
-    Refusal { too_late: true, error }
+    /// Nothing is wrong with the job: it is given back, and tried again here or elsewhere.
+    async fn deferred(&self, order: &StartOrder, error: String) -> Refusal {
+        events::run_deferred(&report::fields_of(order), &self.redaction.text(&error));
+        tokio::time::sleep(SHORT_WAIT).await;
+        Refusal { too_late: true, error }
+    }
 }

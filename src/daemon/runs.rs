@@ -20,6 +20,7 @@ use crate::job::CommandSpec;
 use crate::job::OutputMode;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
+use crate::secret::Redaction;
 use crate::telemetry::events;
 use crate::telemetry::events::RunFields;
 use crate::telemetry::events::RunOutput;
@@ -104,6 +105,8 @@ pub struct Launcher {
     pub clock: Arc<dyn Clock>,
     pub guard: Guard,
     pub inbox: mpsc::Sender<Message>,
+    /// What must not be seen of what jobs say, for the runs that start from now on.
+    pub redaction: Redaction,
 }
 
 /// Why there is no process, and no request.
@@ -129,6 +132,7 @@ impl Launcher {
             Err(refusal) => {
                 self.disarm(order).await;
                 let Refusal { too_late, error } = refusal;
+                let error = self.redaction.text(&error).into_owned();
                 self.report(Event::NotStarted { run, too_late, error }).await;
             }
         }
@@ -166,7 +170,7 @@ impl Launcher {
             Err(error) => {
                 let shortage = error.is_shortage();
                 if shortage {
-                    events::run_deferred(&report::fields_of(order), &chain(&error));
+                    events::run_deferred(&report::fields_of(order), &self.redaction.text(&chain(&error)));
                     tokio::time::sleep(SHORT_WAIT).await;
                 }
                 Err(Refusal { too_late: shortage || matches!(error, SpawnError::TooLate), error: chain(&error) })
@@ -183,6 +187,7 @@ impl Launcher {
             trigger: order.trigger.as_str().to_owned(),
             holder: self.me.clone(),
             last_success: order.last_success,
+            redaction: self.redaction.clone(),
         }
     }
 

@@ -34,6 +34,7 @@ use crate::job::RunKey;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
+use crate::secret::Redaction;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Identity;
@@ -134,7 +135,13 @@ fn bench(store: Broken) -> Bench {
         store: Arc::clone(&store),
         store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock))),
         ask_limit: Duration::from_millis(50),
-        launcher: Launcher { me: me(), clock: Arc::clone(&clock), guard, inbox: sender.clone() },
+        launcher: Launcher {
+            me: me(),
+            clock: Arc::clone(&clock),
+            guard,
+            inbox: sender.clone(),
+            redaction: Redaction::default(),
+        },
         reporter: Reporter::new(&table),
         jobs: Handle::current(),
         controls: BTreeMap::new(),

@@ -309,6 +309,7 @@ impl Engine {
             }
             Err(failure) => return self.store_failed(now, asked.topics, failure),
         };
+        self.outbox.widen(asked.topics.len(), now.boot);
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });
             self.look_around(now, outage.is_some());
@@ -368,6 +369,9 @@ impl Engine {
 
     /// No verdict: whatever was asked is asked again.
     fn store_failed(&mut self, now: Now, topics: Vec<Topic>, failure: StoreFailure) {
+        if failure.kind == "maybe_applied" {
+            self.outbox.narrow(topics.len(), now.boot);
+        }
         if self.outbox.failed(now.boot) == Change::Down {
             self.notice(Notice::StoreLost { kind: failure.kind, detail: failure.detail });
         }

@@ -5,6 +5,10 @@
 //!
 //! Invariant: while the store does not answer, one batch at a time is tried, not one request per job; what waits is
 //! bounded by the number of topics.
+//!
+//! Invariant: what a store could not answer in time is not asked again at the same size. It would do the same work for
+//! nothing again, and each outage adds to what there is to ask: a fleet that was overloaded for a moment would never
+//! come out of it. So there is a window, as TCP has one: halved by what got no answer, and widened slowly by answers.
 
 use super::Effect;
 use super::RequestId;
@@ -21,6 +25,11 @@ use std::time::Duration;
 
 /// How many steps a batch has at most.
 const BATCH_MOST: usize = 500;
+/// How many steps are under way at least, however slow the store is.
+const WINDOW_LEAST: usize = 16;
+/// How long a size is kept before a larger one is tried. After each failure all jobs are registered again: with less time
+/// than that takes, the next failure would come before its end, and so on for ever.
+const WINDOW_KEPT: Duration = Duration::from_secs(10);
 
 /// Something that may need asking. In the order of urgency: a lease first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +94,10 @@ pub struct Outbox {
     under_way: BTreeMap<RequestId, Asked>,
     last_request: u64,
     down: Option<Down>,
+    /// How many steps may be under way; at [`BATCH_MOST`], any number of batches.
+    window: usize,
+    /// When it may be widened.
+    widen_at: Boot,
 }
 
 /// The store does not answer.
@@ -110,7 +123,9 @@ impl Outbox {
     /// Nothing to ask, and no answer yet.
     pub fn new(me: ReplicaId) -> Self {
         let down = Some(Down { since: None, failures: 0, next_try: Boot::from_nanos(0) });
-        Self { me, ready: BTreeSet::new(), busy: BTreeSet::new(), under_way: BTreeMap::new(), last_request: 0, down }
+        let (ready, busy, under_way) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        let (window, widen_at) = (BATCH_MOST, Boot::from_nanos(0));
+        Self { me, ready, busy, under_way, last_request: 0, down, window, widen_at }
     }
 
     /// Asks about a topic with the next batch, or once more when its present question is answered.
@@ -152,11 +167,42 @@ impl Outbox {
             return Vec::new();
         }
         let free = |entry: &&(u8, u64, Topic)| !self.busy.contains(&entry.2);
-        let batch: Vec<_> = self.ready.iter().filter(free).take(BATCH_MOST).cloned().collect();
+        let batch: Vec<_> = self.ready.iter().filter(free).take(self.room()).cloned().collect();
         for entry in &batch {
             self.ready.remove(entry);
         }
         batch.into_iter().map(|(_, _, topic)| topic).collect()
+    }
+
+    /// How many steps the next batch may have.
+    fn room(&self) -> usize {
+        if self.window >= BATCH_MOST {
+            return BATCH_MOST;
+        }
+        self.window.saturating_sub(self.in_flight())
+    }
+
+    /// So many steps were answered.
+    pub fn widen(&mut self, steps: usize, now: Boot) {
+        // A small batch says nothing about large ones.
+        if self.window < BATCH_MOST && steps >= self.window / 2 && now >= self.widen_at {
+            self.window = (self.window + (self.window / 4).max(WINDOW_LEAST)).min(BATCH_MOST);
+            self.widen_at = now + WINDOW_KEPT;
+        }
+    }
+
+    /// So many steps were sent and not answered. Where that are few, their number was not the reason: a small window would
+    /// be kept small by whatever else holds up the store or this replica, and be of no use then.
+    pub fn narrow(&mut self, steps: usize, now: Boot) {
+        let together = steps + self.in_flight();
+        if together >= self.window / 2 {
+            self.window = self.window.min((together / 2).clamp(WINDOW_LEAST, BATCH_MOST - 1));
+            self.widen_at = now + WINDOW_KEPT;
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.under_way.values().map(|asked| asked.topics.len()).sum()
     }
 
     /// Notes a batch as under way and makes its effect.

@@ -16,13 +16,14 @@ use crate::job::OutputLimits;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Tick;
+use crate::secret::Redaction;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::process::Stdio;
 use tokio::sync::mpsc;
 
-/// What a job is told about its run.
+/// What a start is made with: what the job is told about its run, and what is hidden of what it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunContext {
     /// The run.
@@ -39,6 +40,8 @@ pub struct RunContext {
     pub holder: ReplicaId,
     /// The latest tick of the job that succeeded.
     pub last_success: Option<Tick>,
+    /// What must not be seen of the output: hidden in lines and in the tail.
+    pub redaction: Redaction,
 }
 
 /// Until when a process may be started.

@@ -22,6 +22,8 @@ use super::spawn_error::is_shortage;
 use crate::job::HttpSpec;
 use crate::job::origin;
 use crate::job::request_url;
+use crate::secret::LOOK_AHEAD;
+use crate::secret::Redaction;
 use gate::TooLate;
 use lookup::Lookup;
 use parts::Parts;
@@ -63,6 +65,7 @@ pub struct Request {
     route: Route,
     trust: Trust,
     keep: usize,
+    redaction: Redaction,
 }
 
 /// What came of a request that was, or may have been, sent.
@@ -130,6 +133,7 @@ impl Request {
             route: Route::of(&spec.proxy)?,
             trust: Trust::of(spec.ca_file.as_deref())?,
             keep: keep.min(KEPT_MOST),
+            redaction: context.redaction.clone(),
             spec: spec.clone(),
         })
     }
@@ -141,7 +145,7 @@ impl Request {
     /// # Errors
     /// Nothing was sent, and another try may be better off.
     pub async fn perform(self, gate: Gate, stop: impl Future<Output = ()>) -> Result<Reply, Unsent> {
-        let (keep, total) = (self.keep, self.spec.timeout);
+        let (keep, total, redaction) = (self.keep, self.spec.timeout, self.redaction.clone());
         let to = format!("{} {}", self.spec.method, origin(&self.url));
         let progress = Mutex::new(Progress { to, doing: CONNECT, ..Progress::default() });
         let exchanged = {
@@ -161,7 +165,7 @@ impl Request {
             (None, Err(Failure::Unsent(unsent))) => return Err(unsent),
             (None, Err(Failure::Failed(found))) => format!("{to}: {doing}: {found}"),
         };
-        Ok(Reply { status, error, body_head: text(&head, keep), body_bytes: bytes })
+        Ok(Reply { status, error, body_head: text(&redaction, &head, keep), body_bytes: bytes })
     }
 
     async fn exchange(mut self, gate: &Gate, progress: &Mutex<Progress>) -> Result<(), Failure> {
@@ -317,7 +321,7 @@ async fn read(response: &mut Response, progress: &Mutex<Progress>) -> Result<(),
         })?;
         let Some(chunk) = chunk else { return Ok(()) };
         let mut progress = lock(progress);
-        let room = (KEPT_MOST + 1).saturating_sub(progress.head.len()).min(chunk.len());
+        let room = (KEPT_MOST + LOOK_AHEAD).saturating_sub(progress.head.len()).min(chunk.len());
         progress.head.extend_from_slice(&chunk[..room]);
         progress.bytes += chunk.len() as u64;
         if progress.bytes >= READ_MOST {
@@ -330,11 +334,14 @@ fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The first bytes as text: whole characters only, and not longer than asked for.
-fn text(head: &[u8], most: usize) -> String {
+/// The first bytes as text: whole characters only, not longer than asked for, and without what is to be hidden.
+fn text(redaction: &Redaction, head: &[u8], most: usize) -> String {
     let cut = &head[..head.len().min(most)];
     let cut = if cut.len() < head.len() { without_part_of_a_char(cut) } else { cut };
     let mut text = String::from_utf8_lossy(cut).into_owned();
+    if !redaction.is_empty() {
+        text = redaction.beginning(&String::from_utf8_lossy(head), text.len());
+    }
     // A bad byte becomes three good ones.
     text.truncate(text.floor_char_boundary(most));
     text
@@ -365,14 +372,27 @@ fn describe(error: &reqwest::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Rule;
+
+    fn shown(head: &[u8], most: usize) -> String {
+        text(&Redaction::default(), head, most)
+    }
+
+    #[test]
+    fn a_body_that_is_cut_ends_with_no_half_of_a_secret() {
+        let redaction: Redaction = [Rule::new("secret-[0-9]{4}").unwrap()].into_iter().collect();
+        let body = b"one\nab secret-1234 cd\n";
+        assert_eq!(text(&redaction, body, 9), "one\nab [r");
+        assert_eq!(text(&redaction, body, 100), "one\nab [redacted] cd\n");
+    }
 
     #[test]
     fn the_kept_text_is_whole_and_bounded() {
-        assert_eq!(text("ääää".as_bytes(), 5), "ää");
-        assert_eq!(text(b"abc", 5), "abc");
-        assert_eq!(text(b"\xff\xff\xff", 4), "\u{fffd}");
-        assert_eq!(text(b"abc", 0), "");
-        assert_eq!(text(b"ab\xc3", 3), "ab\u{fffd}"[..2].to_owned());
+        assert_eq!(shown("ääää".as_bytes(), 5), "ää");
+        assert_eq!(shown(b"abc", 5), "abc");
+        assert_eq!(shown(b"\xff\xff\xff", 4), "\u{fffd}");
+        assert_eq!(shown(b"abc", 0), "");
+        assert_eq!(shown(b"ab\xc3", 3), "ab\u{fffd}"[..2].to_owned());
     }
 
     #[test]

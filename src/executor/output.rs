@@ -27,6 +27,8 @@ use tokio::sync::mpsc::error::TrySendError;
 
 /// How long a pipe that is still held after the end must be silent to count as idle.
 const IDLE: Duration = Duration::from_millis(250);
+/// The end of a line that was cut, in a tail of lines.
+const CUT: &[u8] = "…\n".as_bytes();
 /// How long it is read at most.
 const DRAIN_MOST: Duration = Duration::from_secs(2);
 
@@ -60,7 +62,8 @@ pub struct OutputLine {
     pub start: u32,
     /// Where the line came from.
     pub stream: Stream,
-    /// Its text, without the line's end. Bytes that are not UTF-8 are replaced by `U+FFFD`.
+    /// Its text, without the line's end and without what is to be hidden. Bytes that are not UTF-8 are replaced by
+    /// `U+FFFD`.
     pub line: String,
     /// It was longer, and is cut.
     pub truncated: bool,
@@ -84,6 +87,9 @@ pub(super) struct Output {
     pipes: [Option<Receiver>; 2],
     lines: [Lines; 2],
     tail: Tail,
+    /// Whether something is to be hidden. The tail is then made of lines, as they may be seen: bytes that were cut
+    /// off somewhere could begin with half a secret that nothing recognises.
+    hides: bool,
     chunk: Chunk,
     bytes: u64,
     truncated_lines: u64,
@@ -116,8 +122,9 @@ impl Output {
             taker,
             patience: Patience::full(SystemClock.now().boot),
             pipes,
-            lines: [Lines::new(limits.max_line_bytes), Lines::new(limits.max_line_bytes)],
+            lines: Stream::BOTH.map(|_| Lines::new(limits.max_line_bytes, context.redaction.clone())),
             tail: Tail::new(limits.keep_tail),
+            hides: !context.redaction.is_empty(),
             chunk: Chunk { buffer: vec![0; CHUNK].into(), stream: 0, from: 0, to: 0 },
             bytes: 0,
             truncated_lines: 0,
@@ -150,13 +157,21 @@ impl Output {
 
     /// Takes the line that is ready and sends it, where there is room for it.
     fn hand_on(&mut self, stream: usize, permit: Option<Permit<'_, OutputLine>>) {
-        let Some(permit) = permit else {
+        if permit.is_none() && !self.hides {
             self.dropped_lines += 1;
             self.truncated_lines += u64::from(self.lines[stream].discard());
             return;
-        };
+        }
         let (line, truncated) = self.lines[stream].take();
         self.truncated_lines += u64::from(truncated);
+        if self.hides {
+            self.tail.push(line.as_bytes());
+            self.tail.push(if truncated { CUT } else { b"\n" });
+        }
+        let Some(permit) = permit else {
+            self.dropped_lines += 1;
+            return;
+        };
         let stream = Stream::BOTH[stream];
         permit.send(OutputLine { run: self.run.clone(), start: self.start, stream, line, truncated });
     }
@@ -178,12 +193,20 @@ impl Output {
             () = readable(self.pipes[0].as_ref()) => 0,
             () = readable(self.pipes[1].as_ref()) => 1,
         };
-        let Some(pipe) = &self.pipes[stream] else { return };
+        self.read(stream);
+    }
+
+    /// Reads what is there, without waiting. Whether there was something.
+    fn read(&mut self, stream: usize) -> bool {
+        let Some(pipe) = &self.pipes[stream] else { return false };
         match pipe.try_read(&mut self.chunk.buffer) {
             Ok(read) if read > 0 => {
                 (self.chunk.stream, self.chunk.from, self.chunk.to) = (stream, 0, read);
                 self.bytes += read as u64;
-                self.tail.push(&self.chunk.buffer[..read]);
+                if !self.hides {
+                    self.tail.push(&self.chunk.buffer[..read]);
+                }
+                return true;
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Ok(_) | Err(_) => {
@@ -191,6 +214,7 @@ impl Output {
                 self.lines[stream].end();
             }
         }
+        false
     }
 
     /// Reads what is left after the end of the process: to the end of both streams or, where somebody else holds
@@ -213,8 +237,20 @@ impl Output {
         self.pipes.iter().any(Option::is_some)
     }
 
-    /// Stops reading, hands on what there is room for, and sums up.
+    /// Reads what is in the pipes still, which is much where the end came while the taker was stuck, hands on what there
+    /// is room for, and sums up.
     pub(super) fn finish(&mut self) -> Totals {
+        /// More than a pipe holds by default, and an end where somebody fills it as fast as it is read.
+        const CHUNKS_MOST: usize = 64;
+        self.hand_on_without_waiting();
+        for stream in 0..Stream::BOTH.len() {
+            for _ in 0..CHUNKS_MOST {
+                if !self.read(stream) {
+                    break;
+                }
+                self.hand_on_without_waiting();
+            }
+        }
         self.pipes = [None, None];
         self.hand_on_without_waiting();
         self.lines.iter_mut().for_each(Lines::end);
@@ -270,10 +306,23 @@ impl Patience {
         if self.left < WORTH_A_TIMER {
             return None;
         }
-        let permit = tokio::time::timeout(self.left, taker.reserve()).await;
-        let waited = SystemClock.now().boot.since(before);
-        self.left = self.left.saturating_sub(waited);
-        permit.ok()?.ok()
+        let left = self.left;
+        let _waiting = Waiting { patience: self, since: before };
+        tokio::time::timeout(left, taker.reserve()).await.ok()?.ok()
+    }
+}
+
+/// Takes off what was waited, also where the wait is given up from outside: one that is given up and begun again would
+/// never be over.
+struct Waiting<'p> {
+    patience: &'p mut Patience,
+    since: Boot,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let waited = SystemClock.now().boot.since(self.since);
+        self.patience.left = self.patience.left.saturating_sub(waited);
     }
 }
 

@@ -7,6 +7,7 @@ use super::Trigger;
 use super::WhenBusy;
 use crate::schedule::Schedule;
 use crate::schedule::stable_hash;
+use crate::secret::Redaction;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -86,7 +87,7 @@ impl CommandSpec {
 }
 
 /// The value of an environment variable, or of a part of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum EnvValue {
     /// As it is written.
     Text(String),
@@ -210,7 +211,7 @@ pub struct HistoryLimits {
 }
 
 /// What the fleet must agree on: `scheduler:` in the file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedulerSpec {
     /// How fast the death of a replica is noticed.
     pub lock_lease: Duration,
@@ -218,6 +219,8 @@ pub struct SchedulerSpec {
     pub clock_skew_tolerance: Duration,
     /// Places of each replica; 0: no limit.
     pub max_concurrent_runs: u32,
+    /// What must not be seen of what jobs say. For runs that start while the table is in force.
+    pub redact: Redaction,
 }
 
 impl Default for SchedulerSpec {
@@ -226,6 +229,7 @@ impl Default for SchedulerSpec {
             lock_lease: Duration::from_secs(15),
             clock_skew_tolerance: Duration::from_secs(2),
             max_concurrent_runs: 10,
+            redact: Redaction::default(),
         }
     }
 }

@@ -117,6 +117,7 @@ fn the_example_is_good_and_shows_every_field() {
         "lockLease",
         "clockSkewTolerance",
         "maxConcurrentRuns",
+        "redact",
         "name",
         "description",
         "schedule",

@@ -295,6 +295,16 @@ async fn a_taker_that_is_stuck_does_not_hold_the_job_up_for_ever() {
     assert_eq!(lines.recv().await.unwrap().line, "1");
 }
 
+/// What the pipe holds when the process has ended is what an operator wants to see most.
+#[tokio::test]
+async fn what_was_printed_last_is_in_the_tail_also_when_the_taker_is_stuck_at_the_end() {
+    let (sender, _stuck) = mpsc::channel(4);
+    let running = start(&shell("seq 9000; exit 3"), LIMITS, &context("stuck-end"), sender).unwrap();
+    let exit = running.wait().await;
+    assert_eq!((exit.code, exit.output_bytes, exit.dropped_lines), (Some(3), 43_893, 9000 - 4));
+    assert!(exit.output_tail.ends_with("8999\n9000\n"), "{}", exit.output_tail);
+}
+
 /// The most memory that this process ever had, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod campaigns;
 mod cli;
 mod cluster;
 mod config;
@@ -12,10 +13,12 @@ mod differential;
 mod executor;
 mod fuzz_corpus;
 mod guardian;
+mod host;
 mod http;
 mod http_jobs;
 mod http_tables;
 mod processes;
+mod redaction;
 mod redis_store;
 mod schedule_cases;
 mod schedule_changes;

@@ -19,6 +19,7 @@ use onecron::job::Program;
 use onecron::job::ReplicaId;
 use onecron::job::RunKey;
 use onecron::job::Tick;
+use onecron::secret::Redaction;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -68,6 +69,7 @@ pub fn context(job: &str) -> RunContext {
         trigger: "schedule".to_string(),
         holder: ReplicaId::new("test", &std::process::id().to_string()),
         last_success: None,
+        redaction: Redaction::default(),
     }
 }
 
@@ -85,7 +87,13 @@ pub async fn number(lines: &mut mpsc::Receiver<OutputLine>) -> i32 {
 
 /// Runs a command to its end.
 pub async fn run(command: &CommandSpec, job: &str) -> (Exit, Vec<OutputLine>) {
-    let (running, mut receiver) = started(command, job);
+    run_with(command, LIMITS, &context(job)).await
+}
+
+/// The same, with limits and a context of the test's own.
+pub async fn run_with(command: &CommandSpec, limits: OutputLimits, context: &RunContext) -> (Exit, Vec<OutputLine>) {
+    let (sender, mut receiver) = mpsc::channel(1024);
+    let running = start(command, limits, context, sender).unwrap();
     let reader = tokio::spawn(async move {
         let mut lines = Vec::new();
         while let Some(line) = receiver.recv().await {

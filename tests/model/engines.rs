@@ -478,7 +478,7 @@ fn table(scene: Scene) -> JobTable {
     let scheduler = SchedulerSpec {
         lock_lease: Duration::from_secs(5),
         clock_skew_tolerance: Duration::from_millis(500),
-        max_concurrent_runs: 10,
+        ..SchedulerSpec::default()
     };
     JobTable { jobs: vec![Arc::new(spec)], scheduler, revision: "model".into() }
 }

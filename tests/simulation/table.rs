@@ -164,6 +164,7 @@ pub fn version(shape: &Shape, (number, episodes): (usize, &Episodes)) -> JobTabl
         lock_lease: Duration::from_secs(shape.lease),
         clock_skew_tolerance: Duration::from_millis(500),
         max_concurrent_runs: shape.places,
+        ..SchedulerSpec::default()
     };
     JobTable { jobs, scheduler, revision: format!("version {number}") }
 }

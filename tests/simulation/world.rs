@@ -214,7 +214,7 @@ impl World {
         let scheduler = SchedulerSpec {
             lock_lease: Duration::from_secs(5),
             clock_skew_tolerance: Duration::from_millis(500),
-            max_concurrent_runs: 10,
+            ..SchedulerSpec::default()
         };
         let table = JobTable { jobs, scheduler, revision: "scene".into() };
         let mut world = Self::empty(Random::new(0), Faults::NONE, vec![Arc::new(table)]);

@@ -135,7 +135,12 @@ impl Bench {
     }
 
     fn start_as(who: &ReplicaId, jobs: &[JobSpec], (places, seconds): (u32, i64)) -> Self {
-        let scheduler = SchedulerSpec { lock_lease: LEASE, clock_skew_tolerance: secs(2), max_concurrent_runs: places };
+        let scheduler = SchedulerSpec {
+            lock_lease: LEASE,
+            clock_skew_tolerance: secs(2),
+            max_concurrent_runs: places,
+            ..SchedulerSpec::default()
+        };
         let jobs = jobs.iter().cloned().map(Arc::new).collect();
         let table = JobTable { jobs, scheduler, revision: "1".into() };
         let wall = DateTime::from_timestamp(TICK + seconds, 0).unwrap();

@@ -2,6 +2,7 @@
 
 use super::answers::*;
 use super::*;
+use std::collections::BTreeSet;
 
 fn lost() -> Notice {
     Notice::StoreLost { kind: "maybe_applied", detail: "no answer".into() }
@@ -138,4 +139,43 @@ fn a_job_that_no_store_ever_knew_is_not_claimed_and_its_tick_has_a_reason() {
     let effects = bench.until(20_000);
     assert_eq!(count(&effects, "claim"), 0);
     assert_eq!(notices(&effects), [skipped(&run(), SkipReason::StoreUnavailable)]);
+}
+
+/// Asked again at the same size, it would do the same work in vain for ever, and what comes due meanwhile adds to it.
+#[test]
+fn a_store_that_is_too_slow_for_a_batch_is_asked_less_at_once_until_it_has_answered_all() {
+    const CAN_DO: usize = 100;
+    let jobs: Vec<JobSpec> = (0..1_200).map(|number| job(&format!("j{number}"))).collect();
+    let mut bench = Bench::start(&jobs, 0, -60);
+    let mut registered = BTreeSet::new();
+    for at in -590..0 {
+        let steps: usize = bench.pending.iter().map(|(_, steps)| steps.len()).sum();
+        while !bench.pending.is_empty() && steps > CAN_DO {
+            bench.fail();
+        }
+        for _ in 0..bench.pending.len() {
+            registered.extend(bench.steps().iter().map(|step| step.job().clone()));
+            bench.reply_yes();
+        }
+        bench.until(at * 100);
+    }
+    assert_eq!(registered.len(), 1_200);
+    assert!(bench.engine.store_is_up());
+    bench.answer_all(&mut |step| Some(yes(step)));
+    let claims = asked_batches(&bench.until(0));
+    assert!(claims.iter().sum::<usize>() > CAN_DO / 2, "it is asked much at once all the same: {claims:?}");
+}
+
+/// A replica that stood still for a moment, or a network that did, is no store that is too slow.
+#[test]
+fn a_small_batch_without_an_answer_does_not_make_the_large_ones_smaller() {
+    let mut jobs: Vec<JobSpec> = (0..1_199).map(|number| job(&format!("j{number}"))).collect();
+    jobs.push(JobSpec { schedule: every("30s"), ..job("often") });
+    let mut bench = Bench::ready(&jobs, 0);
+    assert_eq!(asked_batches(&bench.until(-30_000)), [1]);
+    bench.fail();
+    bench.until(-28_000);
+    bench.answer_all(&mut |step| Some(yes(step)));
+    let batches = asked_batches(&bench.until(0));
+    assert_eq!(batches.iter().filter(|steps| **steps == 500).count(), 2, "{batches:?}");
 }

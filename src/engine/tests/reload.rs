@@ -3,7 +3,7 @@
 use super::*;
 
 fn table(jobs: &[JobSpec], lease: Duration) -> Event {
-    let scheduler = SchedulerSpec { lock_lease: lease, clock_skew_tolerance: secs(2), max_concurrent_runs: 10 };
+    let scheduler = SchedulerSpec { lock_lease: lease, clock_skew_tolerance: secs(2), ..SchedulerSpec::default() };
     let jobs = jobs.iter().cloned().map(Arc::new).collect();
     Event::TableChanged(Arc::new(JobTable { jobs, scheduler, revision: "2".into() }))
 }

@@ -201,7 +201,7 @@ impl Replicas {
 }
 
 pub fn table(jobs: &[JobSpec]) -> JobTable {
-    let scheduler = SchedulerSpec { lock_lease: secs(15), clock_skew_tolerance: secs(2), max_concurrent_runs: 10 };
+    let scheduler = SchedulerSpec::default();
     let revision = jobs.iter().map(|job| job.spec_hash.as_str()).collect();
     JobTable { jobs: jobs.iter().cloned().map(Arc::new).collect(), scheduler, revision }
 }
