@@ -508,7 +508,7 @@ impl Engine {
         match overlapped.filter(|_| reason == SkipReason::Overlap) {
             Some(occupant) => self.say_overlap(now, facts, Some(&occupant)),
             // After a step back of the clock, what is over comes again: how it ended was said.
-            None if record.owner == self.me => {}
+            None if record.owner == self.me && reason == SkipReason::ClaimedByOther => {}
             None => self.skipped(facts, reason, holder, None),
         }
         if record.when_busy == WhenBusy::Replace && record.state == RunState::Claimed {

@@ -5,7 +5,7 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 11] = [
+const FAILED: [(u64, bool, &str); 12] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
@@ -29,6 +29,11 @@ const FAILED: [(u64, bool, &str); 11] = [
         "what the fleet was told is forgotten was claimed again by the word of an owner that never began it",
     ),
     (11_241, true, "a tick began while an older one, of a job that runs all of them, was being given back"),
+    (
+        37,
+        true,
+        "a claim whose reply was lost, and that another replica settled meanwhile, was not spoken of by its owner",
+    ),
 ];
 
 #[test]
