@@ -47,7 +47,7 @@ pub struct NextArgs {
     #[arg(long, value_name = "RFC3339", value_parser = schedules::parse_instant)]
     pub until: Option<DateTime<Utc>>,
     /// How many runs of each job [default: 5, or all up to --until]
-    #[arg(short = 'n', long, value_parser = clap::value_parser!(u16).range(1..=i64::from(COUNT_MOST)))]
+    #[arg(short = 'n', long, allow_hyphen_values = true, value_parser = clap::value_parser!(u16).range(1..=i64::from(COUNT_MOST)))]
     pub count: Option<u16>,
     /// The coming changes of the zone's clocks, up to --until or within a year, and what becomes of runs there
     #[arg(long, conflicts_with = "count")]

@@ -207,7 +207,14 @@ fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, meaning: (&Zone, 
 }
 
 fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zone, &str)) -> Option<Schedule> {
-    let scalar = reader.scalar(item, "a text", "write one schedule as a text, several as a list of texts")?;
+    let texts = "write one schedule as a text, several as a list of texts";
+    let written = match &item.node.value {
+        // GitHub's form.
+        Value::Map(entries) => entries.iter().find(|entry| &*entry.key == "cron").map(|entry| kind(&entry.node)),
+        _ => None,
+    };
+    let hint = written.map_or_else(|| texts.to_owned(), |cron| format!("{texts}: {cron} without `cron:`"));
+    let scalar = reader.scalar(item, "a text", &hint)?;
     // A block ends with a line end that nobody means.
     let text = scalar.text.trim_end();
     match Schedule::parse(text, zone, salt) {
@@ -218,7 +225,10 @@ fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zon
             if error.message.ends_with("never fires") {
                 reader.find("E303", span, format!("the schedule {}", error.message), &hint);
             } else {
-                let message = format!("schedule {}: {}", quoted(text), error.message);
+                let message = match text {
+                    "" => error.message,
+                    text => format!("schedule {}: {}", quoted(text), error.message),
+                };
                 reader.find("E302", span, message, &hint);
             }
             None

@@ -254,7 +254,8 @@ pub enum Step {
         /// How it ended.
         ending: Ending,
     },
-    /// Give back a run that was not started (since its last begin). Verdicts: `Released Fenced Done Gone`.
+    /// Give back a run of which nothing is going: it was not started since its last begin, or its owner has stopped it for
+    /// its lease and it may run again. Verdicts: `Released Fenced Done Gone`.
     Abandon {
         /// The run.
         run: RunKey,

@@ -72,6 +72,42 @@ pub(super) fn blank_in_list(whole: Piece, is_schedule: impl Fn(&str) -> bool) ->
     Some(gap.wrong("a blank stands inside a list, and blanks separate fields", hint))
 }
 
+/// `rate(5 minutes)` and `cron(0 2 * * ? *)` of EventBridge, `*-*-* 02:00:00` of systemd.
+pub(super) fn dialect(whole: Piece, is_schedule: impl Fn(&str) -> bool) -> Option<ScheduleError> {
+    let inside = |name: &str| {
+        let (begins, rest) = (whole.text.get(..name.len())?, whole.text.get(name.len()..)?);
+        rest.strip_suffix(')').filter(|_| begins.eq_ignore_ascii_case(name)).map(str::trim)
+    };
+    if let Some(rate) = inside("rate(") {
+        let hint = every::mend(rate).map_or_else(|| FIVE.to_owned(), |meant| format!("write `{meant}`"));
+        return Some(whole.wrong("`rate(…)` is how EventBridge writes a distance", hint));
+    }
+    if let Some(cron) = inside("cron(") {
+        let words: Vec<&str> = cron.split_ascii_whitespace().collect();
+        // Its sixth field is the year, and its week begins with Sunday = 1.
+        let meant = words.get(..5).map(|five| five.join(" ")).filter(|five| {
+            let days_agree = words[4].contains(['*', '?']) || !words[4].contains(|c: char| c.is_ascii_digit());
+            days_agree && words.get(5).is_none_or(|year| *year == "*") && is_schedule(five)
+        });
+        let hint = meant.map_or_else(
+            || format!("{FIVE}, without a year, and weekdays from Sunday = 0"),
+            |meant| format!("write `{meant}`"),
+        );
+        return Some(whole.wrong("`cron(…)` is how EventBridge writes a schedule", hint));
+    }
+    let words = whole.words();
+    let date = words.iter().position(|word| word.text.contains('*') && word.text.matches('-').count() == 2)?;
+    let daily = match words.as_slice() {
+        [date, time] if date.text == "*-*-*" => time_of_day(&[time.text]),
+        _ => None,
+    };
+    let hint = daily.map_or_else(|| FIVE.to_owned(), |meant| format!("write `{meant}`"));
+    let message = format!("`{}` is how systemd writes a date", words[date].text);
+    Some(whole.wrong(message, hint))
+}
+
+const FIVE: &str = "write five fields: minute, hour, day of month, month, day of week";
+
 /// `0 2 * * * # nightly`.
 pub(super) fn comment(whole: Piece) -> Option<ScheduleError> {
     let at = whole.text.find(" #").or_else(|| whole.text.find("\t#"))?;

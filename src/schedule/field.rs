@@ -167,7 +167,7 @@ impl Field {
             return Err(step.wrong(format!("step 0 in the {title} field would never move on"), allowed));
         }
         if number > self.high {
-            let message = format!("step {number} is larger than the {title} field, which ends at {}", self.high);
+            let message = format!("step {} is larger than the {title} field, which ends at {}", step.text, self.high);
             let whole = ["*/", "?/", "0/"].iter().any(|start| item.text.starts_with(start));
             return Err(match (self.name, number) {
                 ("second", 60) if whole => item.wrong(message, "for once a minute write `0`"),

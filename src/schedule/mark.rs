@@ -36,6 +36,15 @@ impl Field {
                 let near = self.one_day(item, item.part(0, end - 1), "W")?;
                 Ok(Some(DayMark::Workday { near }))
             }
+            text if text.strip_suffix("-L").is_some_and(|first| number(first).is_some()) => {
+                let first = item.part(0, end - 2);
+                self.value(first)?;
+                let hint = format!(
+                    "the longest month ends with 31, and a day that a month does not have is left out: write `{}-31`",
+                    first.text
+                );
+                Err(item.wrong(format!("day-of-month `{}` is not a range", item.text), hint))
+            }
             text if text.contains('#') || text.ends_with('L') && begins_with_digit => Err(item.wrong(
                 format!("day-of-month `{}` is not a day", item.text),
                 "`5L` and `5#2` belong in the day-of-week field; here there are `L`, `L-3`, `LW` and `15W`",

@@ -77,6 +77,9 @@ fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, Sche
         let words = Piece { text, column: 0 }.words();
         matches!(words.len(), 5 | 6) && fields(&words, salt).is_ok_and(|fields| fields.ever_match())
     };
+    if let Some(error) = advice::dialect(whole, is_schedule) {
+        return Err(error);
+    }
     let misplaced = || advice::zone(words).or_else(|| advice::command(whole, words));
     if let Some(error) = advice::blank_in_list(whole, is_schedule).or_else(misplaced) {
         return Err(error);

@@ -117,6 +117,12 @@ pub(super) fn nearest(found: &str) -> Vec<String> {
     if let Some((_, name)) = CITIES.iter().find(|(city, _)| *city == wanted_city) {
         return vec![(*name).to_owned()];
     }
+    let folder = format!("{}/", wanted.trim_end_matches('/'));
+    let inside = names().filter(|name| name.len() > folder.len() && name.to_ascii_lowercase().starts_with(&folder));
+    let inside: Vec<String> = inside.take(NEAREST_MAX).map(str::to_owned).collect();
+    if !inside.is_empty() {
+        return inside; // `America/Argentina` is a folder of zones
+    }
     let limit = 1 + wanted.chars().count() / 5;
     let mut scored: Vec<_> = names()
         .map(|name| {

@@ -36,6 +36,7 @@ fn what_is_no_name_is_refused_with_what_was_probably_meant() {
         ("", "empty", "such as `Europe/Berlin`"),
         (" \t", "empty", "such as `Europe/Berlin`"),
         ("Asia/Beijing", "not in the zone data", "did you mean `Asia/Shanghai`?"),
+        ("America/Argentina", "not in the zone data", "did you mean `America/Argentina/Buenos_Aires`"),
         ("San Francisco", "not in the zone data", "did you mean `America/Los_Angeles`?"),
         ("+02:00", "an offset", "such as `Europe/Berlin`"),
         ("UTC+2", "an offset", ""),

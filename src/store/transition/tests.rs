@@ -130,7 +130,7 @@ fn every_step_has_its_verdict_in_every_state() {
         ("renew by another", [V::Fenced, V::Fenced, V::Fenced, V::Fenced, V::Done]),
         ("complete by the owner", [V::Fenced, V::Recorded, V::Fenced, V::RecordedLate, V::Recorded]),
         ("complete by another", [V::Fenced; 5]),
-        ("abandon by the owner", [V::Released, V::Released, V::Released, V::Fenced, V::Done]),
+        ("abandon by the owner", [V::Released, V::Released, V::Released, V::Released, V::Done]),
         ("lost as seen", [V::Changed, V::Settled, V::Changed, V::Changed, V::Changed]),
         ("drained as seen", [V::Changed, V::Changed, V::Changed, V::Settled, V::Changed]),
     ];
