@@ -127,9 +127,10 @@ fn fits(world: &World, (run, record): (&RunKey, &RunRecord), starts: &[&crate::w
     Ok(())
 }
 
-/// Whether its deadline passed somewhere without a word of who has it: such a replica does not wait for it.
+/// Whether its deadline passed somewhere without a word of who has it, or before what was in its way had ended: such a
+/// replica does not wait for it, though another whose clock is behind may still have it.
 fn was_given_up(world: &World, run: &RunKey) -> bool {
-    let unheard = [SkipReason::StoreUnavailable, SkipReason::Late, SkipReason::Saturated];
+    let unheard = [SkipReason::StoreUnavailable, SkipReason::Late, SkipReason::Saturated, SkipReason::Overlap];
     world.lines.iter().any(|line| match &line.notice {
         Notice::RunSkipped { facts, reason, .. } => facts.run == *run && unheard.contains(reason),
         _ => false,
