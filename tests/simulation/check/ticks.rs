@@ -127,12 +127,12 @@ fn fits(world: &World, (run, record): (&RunKey, &RunRecord), starts: &[&crate::w
     Ok(())
 }
 
-/// Whether its deadline passed somewhere without a word of who has it, or before what was in its way had ended: such a
-/// replica does not wait for it, though another whose clock is behind may still have it.
+/// Whether some replica decided that nobody has it, or that it is not to run: its deadline passed there, the store was away,
+/// its job was paused. Such a one does not wait for it, though another may still take it.
 fn was_given_up(world: &World, run: &RunKey) -> bool {
-    let unheard = [SkipReason::StoreUnavailable, SkipReason::Late, SkipReason::Saturated, SkipReason::Overlap];
+    let by_another = [SkipReason::ClaimedByOther, SkipReason::Superseded, SkipReason::Draining];
     world.lines.iter().any(|line| match &line.notice {
-        Notice::RunSkipped { facts, reason, .. } => facts.run == *run && unheard.contains(reason),
+        Notice::RunSkipped { facts, reason, .. } => facts.run == *run && !by_another.contains(reason),
         _ => false,
     })
 }
