@@ -73,6 +73,9 @@ impl Needs {
         }
         let mut missing: Vec<(usize, usize, Finding)> =
             places.into_iter().filter_map(|(need, (at, count))| Some((at, count, need.look()?))).collect();
+        if missing.is_empty() {
+            return Vec::new(); // without a second look through the files
+        }
         missing.sort_unstable_by_key(|(at, ..)| {
             let (file, site) = &self.sites[*at];
             (*file, site.span.start, *at)

@@ -172,7 +172,7 @@ async fn within<T>(
         Ok(answered) => answered.map_err(|error| failure(&error)),
         Err(_) => {
             let detail = format!("{what} on {store}: no answer within {limit:?}");
-            Err(StoreFailure { kind: "maybe_applied", detail })
+            Err(StoreFailure { kind: StoreFailure::MAYBE_APPLIED, detail })
         }
     }
 }
@@ -180,7 +180,7 @@ async fn within<T>(
 fn failure(error: &Error) -> StoreFailure {
     let kind = match error.kind {
         ErrorKind::NotSent => "not_sent",
-        ErrorKind::MaybeApplied => "maybe_applied",
+        ErrorKind::MaybeApplied => StoreFailure::MAYBE_APPLIED,
         ErrorKind::Misconfigured => "misconfigured",
     };
     StoreFailure { kind, detail: error.to_string() }

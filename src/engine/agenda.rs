@@ -115,6 +115,11 @@ impl Job {
         now.wall.timestamp_millis() - self.due_ms(tick)
     }
 
+    /// Whether the starting deadline of a tick is past.
+    pub fn is_too_late(&self, now: Now, tick: Tick) -> bool {
+        self.late_ms(now, tick) > millis(self.starting_deadline(tick))
+    }
+
     /// How late a tick may still start, counted from when it is due.
     pub fn starting_deadline(&self, tick: Tick) -> Duration {
         match self.spec.starting_deadline {

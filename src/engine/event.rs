@@ -17,10 +17,15 @@ pub struct RequestId(pub u64);
 /// Why a request to the store has no answers, in words for the log and one for the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFailure {
-    /// `not_sent`, `maybe_applied` or `misconfigured`.
+    /// `not_sent`, [`Self::MAYBE_APPLIED`] or `misconfigured`.
     pub kind: &'static str,
     /// What was being done, to what, and what was found.
     pub detail: String,
+}
+
+impl StoreFailure {
+    /// The [`kind`](Self::kind) of one that was sent and had no answer in time.
+    pub const MAYBE_APPLIED: &str = "maybe_applied";
 }
 
 /// How a child process or a request ended; the default is one of which nothing is known.

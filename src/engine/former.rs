@@ -11,6 +11,7 @@ use super::Notice;
 use super::Topic;
 use super::agenda::Job;
 use super::agenda::millis;
+use super::owed::UNLINKED;
 use crate::job::Decision;
 use crate::job::Former;
 use crate::job::JobName;
@@ -133,7 +134,7 @@ impl Job {
     pub fn link(&self, previous: i64, tick: Tick) -> i64 {
         let registered = &self.registered_as;
         let alone = if tick.seconds() > registered.changed() { registered.ours } else { true };
-        if alone { previous } else { i64::MAX }
+        if alone { previous } else { UNLINKED }
     }
 }
 

@@ -10,6 +10,7 @@ use super::RunFacts;
 use super::Topic;
 use super::agenda::millis;
 use super::owed::Owed;
+use super::owed::UNLINKED;
 use super::runs::Phase;
 use super::runs::Run;
 use super::watches::margin;
@@ -351,7 +352,7 @@ impl Engine {
         let lease = Duration::from_millis(record.lease_ms);
         let wait = lease + margin(lease, Duration::from_millis(record.grace_ms));
         let not_before = now.boot + wait;
-        let owed = Owed { not_before, ..Owed::one(run.scheduled_for, i64::MAX, (after, decision)) };
+        let owed = Owed { not_before, ..Owed::one(run.scheduled_for, UNLINKED, (after, decision)) };
         // It may be one up to which all is known to be decided, so it takes no part in what others owe.
         self.owed.entry(run.clone()).or_insert(owed);
         self.alarms.set(Topic::Owed(run.clone()), not_before);

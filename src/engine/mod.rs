@@ -305,7 +305,11 @@ impl Engine {
             Ok(answers) if answers.len() == asked.topics.len() => answers,
             Ok(answers) => {
                 let detail = format!("{} answers to {} steps", answers.len(), asked.topics.len());
-                return self.store_failed(now, asked.topics, StoreFailure { kind: "maybe_applied", detail });
+                return self.store_failed(
+                    now,
+                    asked.topics,
+                    StoreFailure { kind: StoreFailure::MAYBE_APPLIED, detail },
+                );
             }
             Err(failure) => return self.store_failed(now, asked.topics, failure),
         };
@@ -369,7 +373,7 @@ impl Engine {
 
     /// No verdict: whatever was asked is asked again.
     fn store_failed(&mut self, now: Now, topics: Vec<Topic>, failure: StoreFailure) {
-        if failure.kind == "maybe_applied" {
+        if failure.kind == StoreFailure::MAYBE_APPLIED {
             self.outbox.narrow(topics.len(), now.boot);
         }
         if self.outbox.failed(now.boot) == Change::Down {

@@ -14,7 +14,7 @@ use super::Engine;
 use super::Notice;
 use super::RunFacts;
 use super::Topic;
-use super::owed::HAS_RECORD;
+use super::owed::UNLINKED;
 use super::ticks::Due;
 use super::ticks::had_by_other;
 use crate::clock::Boot;
@@ -38,14 +38,6 @@ pub(super) const ORDER_WINDOW: Duration = Duration::from_secs(300);
 /// For how long it is known that an order was spoken of: no answer is under way for so long.
 const KNOWN_MS: i64 = 3_600_000;
 
-/// Whether two pauses are the same to people.
-fn is_same(one: Option<&Pause>, other: Option<&Pause>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.says_as(other),
-        (one, other) => one.is_none() && other.is_none(),
-    }
-}
-
 impl Engine {
     /// A run that was ordered and that nobody has is due here from now on. False where it is none, or over, or not ours
     /// to run.
@@ -59,7 +51,7 @@ impl Engine {
         }
         let due = Due {
             spec: Arc::clone(&job.spec),
-            previous: HAS_RECORD,
+            previous: UNLINKED,
             delay_ms: 0,
             window,
             deadline: now.boot + (window - late),
@@ -130,7 +122,7 @@ impl Engine {
         pauses.all.clone_from(&record.all_paused);
         pauses.heard = now.boot;
         let before = std::mem::replace(&mut pauses.own, record.paused.clone());
-        if is_same(before.as_ref(), record.paused.as_ref()) {
+        if Pause::are_alike(before.as_ref(), record.paused.as_ref()) {
             return;
         }
         let job = name.clone();
@@ -152,7 +144,7 @@ impl Engine {
     pub(super) fn learn_pause_of_all(&mut self, sent: Boot, found: Option<Pause>) {
         let before = std::mem::replace(&mut self.fleet.all_paused, found.clone());
         self.fleet.met_at = sent;
-        if !is_same(before.as_ref(), found.as_ref()) {
+        if !Pause::are_alike(before.as_ref(), found.as_ref()) {
             self.notice(match found {
                 Some(pause) => Notice::AllPaused { pause },
                 None => Notice::AllResumed,

@@ -26,8 +26,9 @@ use std::time::Duration;
 /// So many ticks of a job are settled one by one; what is beyond is settled as ranges.
 pub(super) const SINGLES_MOST: usize = 100;
 
-/// In place of the tick before: the record of this one exists, and what is said of it moves nothing on.
-pub(super) const HAS_RECORD: i64 = i64::MAX;
+/// In place of the tick before: what is said of this one moves nothing on, since its record exists, or existed, or since it
+/// follows on nothing that is known here.
+pub(super) const UNLINKED: i64 = i64::MAX;
 
 /// A tick to settle, or a range that ends with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +56,10 @@ impl Owed {
     }
 
     /// Whether it goes on where the other one ends.
-    fn continues(&self, other: &RunKey, before: &Self) -> bool {
+    pub(super) fn continues(&self, other: &RunKey, before: &Self) -> bool {
         self.previous == other.scheduled_for.seconds()
             && self.decision == before.decision
-            && before.previous != HAS_RECORD
+            && before.previous != UNLINKED
             && !before.asked
     }
 }
@@ -69,7 +70,7 @@ impl Engine {
         // After a step back of the clock, ticks come again that were settled, and perhaps by us. Or somebody has claimed it
         // and is gone, of which we did not hear: that is found out by its record.
         let decided = self.jobs.get(&run.job).and_then(|job| job.decided_through);
-        if owed.previous != HAS_RECORD && decided.is_some_and(|through| run.scheduled_for.seconds() <= through) {
+        if owed.previous != UNLINKED && decided.is_some_and(|through| run.scheduled_for.seconds() <= through) {
             return self.look(run);
         }
         let of_job = RunKey::new(run.job.clone(), Tick::from_seconds(i64::MIN));

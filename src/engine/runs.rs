@@ -19,6 +19,7 @@ use super::RunFacts;
 use super::StartOrder;
 use super::StopCause;
 use super::Topic;
+use super::owed::UNLINKED;
 use super::slots::Occupant;
 use super::ticks::had_by_other;
 use crate::clock::Boot;
@@ -437,7 +438,7 @@ impl Engine {
             Phase::Settling(decision) => {
                 *decision = settling.unwrap_or(*decision);
                 let expect = Expect::Own(owner.clone());
-                Some(Step::Settle { run, owner, previous: i64::MAX, expect, decision: *decision })
+                Some(Step::Settle { run, owner, previous: UNLINKED, expect, decision: *decision })
             }
             Phase::Completing(ending) => Some(Step::Complete { run, owner, start, ending: (**ending).clone() }),
         }

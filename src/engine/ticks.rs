@@ -7,8 +7,8 @@ use super::Topic;
 use super::agenda::millis;
 use super::guard::takeover_after;
 use super::order::order;
-use super::owed::HAS_RECORD;
 use super::owed::Owed;
+use super::owed::UNLINKED;
 use super::runs::Run;
 use super::slots::Occupant;
 use super::watches::Watch;
@@ -165,7 +165,7 @@ impl Engine {
         let window = millis(job.starting_deadline(run.scheduled_for));
         let may_start = record.state == RunState::Abandoned && job.late_ms(now, run.scheduled_for) < window;
         if may_start && !run.scheduled_for.is_manual() && self.drain.is_none() && !self.is_tracked(&run) {
-            self.tick_due(now, run, HAS_RECORD);
+            self.tick_due(now, run, UNLINKED);
         } else {
             self.watch(now, run, record);
         }
@@ -465,7 +465,7 @@ impl Engine {
         let Some(job) = self.jobs.get(&run.job) else { return self.let_go(now, run, Some(&answer)) };
         let due = Due {
             spec,
-            previous: HAS_RECORD,
+            previous: UNLINKED,
             delay_ms: job.delay_ms(run.scheduled_for),
             window: job.starting_deadline(run.scheduled_for),
             deadline,
@@ -496,7 +496,7 @@ impl Engine {
         if record.state == RunState::Abandoned {
             // Given back: whoever looks next may have it.
             if let Some(due) = self.ticks.get_mut(run) {
-                due.previous = HAS_RECORD;
+                due.previous = UNLINKED;
             }
             return self.no_place(now, run);
         }

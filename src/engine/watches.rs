@@ -9,6 +9,7 @@ use super::Notice;
 use super::RunFacts;
 use super::Topic;
 use super::order::order;
+use super::owed::UNLINKED;
 use super::runs::Run;
 use super::slots::stop_takes;
 use crate::clock::Boot;
@@ -168,7 +169,7 @@ impl Engine {
         let settle = |decision, record: &RunRecord| Step::Settle {
             run: run.clone(),
             owner: self.me.clone(),
-            previous: i64::MAX,
+            previous: UNLINKED,
             expect: Expect::Unchanged(record.seen()),
             decision,
         };
@@ -197,8 +198,7 @@ impl Engine {
             return Some(read);
         }
         let window = job.starting_deadline(run.scheduled_for);
-        let late = job.late_ms(now, run.scheduled_for) > super::agenda::millis(window);
-        let over = late && watch.never_ran() && !watch.is_replacing();
+        let over = job.is_too_late(now, run.scheduled_for) && watch.never_ran() && !watch.is_replacing();
         if !free && !over {
             (watch.waits_for_place, watch.not_run_for) = (true, Some(MissedReason::Saturated));
             return Some(read);
@@ -207,7 +207,7 @@ impl Engine {
         let (spec, takeover) = (Arc::clone(&job.spec), Some(watch.record.seen()));
         let trigger = self.trigger_of_takeover(run);
         let delay_ms = job.delay_ms(run.scheduled_for);
-        let claim = self.claim_of(run, &spec, (i64::MAX, delay_ms, trigger, window));
+        let claim = self.claim_of(run, &spec, (UNLINKED, delay_ms, trigger, window));
         Some(Step::Claim(Claim { takeover, ..claim }))
     }
 
@@ -324,7 +324,7 @@ impl Engine {
         }
         for (run, watch) in self.watches.iter_mut().filter(|(_, watch)| watch.never_ran()) {
             let Some(job) = self.jobs.get(&run.job) else { continue };
-            if job.late_ms(now, run.scheduled_for) > super::agenda::millis(job.starting_deadline(run.scheduled_for)) {
+            if job.is_too_late(now, run.scheduled_for) {
                 watch.not_run_for.get_or_insert(MissedReason::StoreUnavailable);
             }
         }

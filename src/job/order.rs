@@ -44,9 +44,9 @@ impl Pause {
         Self { at: 0, by, reason }
     }
 
-    /// Whether it tells people the same, since whenever.
-    pub fn says_as(&self, other: &Self) -> bool {
-        self.by == other.by && self.reason == other.reason
+    /// Whether two tell people the same, since whenever; so do none and none.
+    pub fn are_alike(one: Option<&Self>, other: Option<&Self>) -> bool {
+        one.map(|pause| (&pause.by, &pause.reason)) == other.map(|pause| (&pause.by, &pause.reason))
     }
 
     /// Reads what [`fmt::Display`] writes.

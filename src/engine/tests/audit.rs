@@ -2,6 +2,8 @@
 
 use super::answers::*;
 use super::*;
+use crate::engine::owed::Owed;
+use crate::engine::owed::UNLINKED;
 
 fn settle(seconds: i64, previous: i64, reason: MissedReason) -> Step {
     Step::Settle {
@@ -204,5 +206,16 @@ fn nothing_is_settled_while_nobody_knows_what_is_decided() {
         if !bench.pending.is_empty() {
             bench.fail();
         }
+    }
+}
+
+/// A range is settled as what follows on what is decided; such a tick follows on nothing, and has a record of its own.
+#[test]
+fn a_tick_that_has_a_record_is_no_part_of_a_range() {
+    let terms = (secs(20), Decision::Missed(MissedReason::NoReplica));
+    let next = Owed::one(run_at(10).scheduled_for, TICK, terms);
+    for (previous, joins) in [(TICK - 10, true), (UNLINKED, false)] {
+        let before = Owed::one(run().scheduled_for, previous, terms);
+        assert_eq!(next.continues(&run(), &before), joins);
     }
 }

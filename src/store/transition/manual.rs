@@ -58,11 +58,7 @@ pub(super) fn pause(
     if only_if.is_some_and(|at| place.as_ref().is_none_or(|found| found.at != at)) {
         return Verdict::Noted;
     }
-    let same = match (&place, pause) {
-        (Some(found), Some(wanted)) => found.says_as(wanted),
-        (found, wanted) => found.is_none() && wanted.is_none(),
-    };
-    if !same {
+    if !Pause::are_alike(place.as_ref(), pause) {
         *place = pause.map(|pause| Pause { at: now, ..pause.clone() });
         changes.job = true;
     }
