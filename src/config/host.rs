@@ -16,6 +16,7 @@ use crate::job::Program;
 use nix::unistd::AccessFlags;
 use nix::unistd::access;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::path::PathBuf;
@@ -43,59 +44,66 @@ pub(super) enum Need {
     },
 }
 
-/// A need, and where the table has it from.
+/// Where a table has a need from: the first of the places.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Site {
     /// Where to point.
     pub span: Span,
     /// Which part of the table.
     pub path: String,
-    /// What it needs.
-    pub need: Need,
+    /// How many places there are.
+    pub count: usize,
 }
 
-/// Everything that a table needs of its machine.
+/// Everything that a table needs of its machine, each thing once: most of thousands of jobs need the same.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// With the number of the file each.
-    pub(super) sites: Vec<(usize, Site)>,
+    /// With the number of the file.
+    sites: HashMap<Need, (usize, Site)>,
 }
 
 impl Needs {
+    /// Takes on those of one more file.
+    pub(super) fn add(&mut self, file: usize, sites: HashMap<Need, Site>) {
+        for (need, site) in sites {
+            match self.sites.entry(need) {
+                Entry::Occupied(mut known) => known.get_mut().1.count += site.count,
+                Entry::Vacant(place) => {
+                    place.insert((file, site));
+                }
+            }
+        }
+    }
+
     /// Looks for all of it, and reports what is not here: one warning for each thing, at the first place that needs it,
     /// in the order of files and lines. `sources` are those that the table was made of.
     ///
     /// It blocks for as long as file systems do, which is for ever where a server of one is dead.
     pub fn missing_here(&self, sources: &[Source]) -> Vec<Problem> {
-        let mut places: HashMap<&Need, (usize, usize)> = HashMap::new();
-        for (at, (_, site)) in self.sites.iter().enumerate() {
-            places.entry(&site.need).or_insert((at, 0)).1 += 1;
-        }
-        let mut missing: Vec<(usize, usize, Finding)> =
-            places.into_iter().filter_map(|(need, (at, count))| Some((at, count, need.look()?))).collect();
+        let look = |(need, (file, site)): (&Need, &'_ (usize, Site))| Some((*file, site.clone(), need.look()?));
+        let mut missing: Vec<(usize, Site, Finding)> = self.sites.iter().filter_map(look).collect();
         if missing.is_empty() {
             return Vec::new(); // without a second look through the files
         }
-        missing.sort_unstable_by_key(|(at, ..)| {
-            let (file, site) = &self.sites[*at];
-            (*file, site.span.start, *at)
+        missing.sort_unstable_by(|(file, site, finding), (other_file, other_site, other_finding)| {
+            let order = (file, site.span.start).cmp(&(other_file, other_site.span.start));
+            order.then_with(|| finding.message.cmp(&other_finding.message))
         });
         let texts: Vec<Option<SourceText<'_>>> =
             sources.iter().map(|source| Some(SourceText::new(source.path(), table::text_of(source).ok()?))).collect();
-        let problem = |(at, count, finding): &(usize, usize, Finding)| {
-            let (file, site) = &self.sites[*at];
-            let source = texts.get(*file)?.as_ref()?;
-            let more = if *count > 1 { format!(" (needed in {count} places)") } else { String::new() };
+        let problem = |(file, site, finding): (usize, Site, Finding)| {
+            let source = texts.get(file)?.as_ref()?;
+            let more = if site.count > 1 { format!(" (needed in {} places)", site.count) } else { String::new() };
             let message = format!("{}{more}", finding.message);
             Some(Problem {
                 // Also where the code is an error's, for whoever looks at the machine that it concerns.
                 severity: Severity::Warning,
-                path: site.path.clone(),
+                path: site.path,
                 hint: Some(finding.hint.to_owned()),
                 ..Problem::at(finding.code, source, site.span, message)
             })
         };
-        let mut problems: Vec<Problem> = missing.iter().filter_map(problem).collect();
+        let mut problems: Vec<Problem> = missing.into_iter().filter_map(problem).collect();
         let found = problems.len();
         table::limit(&mut problems, found);
         problems
@@ -104,8 +112,11 @@ impl Needs {
 
 /// Notes what executing a command needs. `span` is where the program is named.
 pub(super) fn note_program(reader: &mut Reader<'_>, span: Span, command: &CommandSpec) {
-    let Some(name) = command.program.argv().first().map(ToString::to_string) else { return };
-    let is_shell = matches!(command.program, Program::Shell { .. });
+    let (words, is_shell) = match &command.program {
+        Program::Shell { shell, .. } => (shell, true),
+        Program::Direct(argv) => (argv, false),
+    };
+    let Some(name) = words.first().cloned() else { return };
     let (folder, search) = (command.working_dir.clone(), command.env.get("PATH").cloned());
     reader.need(span, Need::Program { name, is_shell, folder, search });
 }

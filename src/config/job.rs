@@ -259,7 +259,7 @@ fn read_action(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all: 
             reader.find("E205", fields.span, message, hint);
             None
         }
-        (None, Some(_)) => http::read(reader, fields, all).map(Action::Http),
+        (None, Some(_)) => http::read(reader, fields, all).map(Action::from),
         (Some(_), None) => {
             let built_in = CommandSpec::of(read_command(reader, fields, own, all)?);
             Some(Action::Command(CommandSpec {

@@ -17,6 +17,7 @@ use super::yaml::Node;
 use super::yaml::Scalar;
 use super::yaml::Style;
 use super::yaml::Value;
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -110,18 +111,21 @@ pub(super) struct Reader<'a> {
     /// What is being read: `jobs[3] "report"`.
     pub path: String,
     /// What is needed of the machine.
-    pub sites: Vec<Site>,
+    pub sites: HashMap<Need, Site>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader without findings.
     pub fn new(source: &'a SourceText<'a>) -> Self {
-        Self { source, findings: Findings::default(), path: String::new(), sites: Vec::new() }
+        Self { source, findings: Findings::default(), path: String::new(), sites: HashMap::new() }
     }
 
     /// Notes that something is needed of the machine.
     pub fn need(&mut self, span: Span, need: Need) {
-        self.sites.push(Site { span, path: self.path.clone(), need });
+        match self.sites.get_mut(&need) {
+            Some(known) => known.count += 1,
+            None => drop(self.sites.insert(need, Site { span, path: self.path.clone(), count: 1 })),
+        }
     }
 
     /// Reports a finding, without a hint if it is empty.

@@ -79,7 +79,7 @@ pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Proble
     let mut needs = Needs::default();
     for mut file in files {
         let index = file.index;
-        needs.sites.extend(file.reader.sites.drain(..).map(|site| (index, site)));
+        needs.add(index, std::mem::take(&mut file.reader.sites));
         let (kept, dropped) = file.finish();
         found += kept.len() + dropped;
         problems.extend(kept.into_iter().map(|problem| (index, problem)));

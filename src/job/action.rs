@@ -12,7 +12,8 @@ pub enum Action {
     /// Starts a process on the replica that has the run.
     Command(CommandSpec),
     /// Sends a request, and waits for its answer.
-    Http(HttpSpec),
+    /// Boxed: most jobs are commands, and a table has thousands.
+    Http(Box<HttpSpec>),
 }
 
 impl Action {
@@ -50,7 +51,7 @@ impl From<CommandSpec> for Action {
 
 impl From<HttpSpec> for Action {
     fn from(http: HttpSpec) -> Self {
-        Self::Http(http)
+        Self::Http(Box::new(http))
     }
 }
 
