@@ -1,5 +1,6 @@
 //! From a URL to a store: the only list of drivers.
 
+use super::Access;
 use super::MemoryStore;
 use super::Store;
 use super::redis::RedisStore;
@@ -9,8 +10,8 @@ use crate::job::Namespace;
 use std::sync::Arc;
 
 /// What exists, for error texts.
-const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey), `sqlite:path` (one host) and \
-                        `memory:` (one process)";
+const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey), `postgres://user@host/database`, \
+                        `mysql://user@host/database` (MySQL or MariaDB), `sqlite:path` (one host) and `memory:` (one process)";
 
 /// A URL that no driver takes. Its text never holds the URL's password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -45,12 +46,33 @@ pub enum OpenError {
 /// # Errors
 /// The URL names no driver, or does not fit it.
 pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, OpenError> {
+    open_with(url, &Access::default(), namespace, clock)
+}
+
+/// The same with accounts and certificates that stand beside the URL.
+///
+/// # Errors
+/// As [`open`]; and where the store has no use for them.
+pub fn open_with(
+    url: &str,
+    access: &Access,
+    namespace: &Namespace,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>, OpenError> {
     let unfit = |scheme| move |detail| OpenError::Unfit { scheme, detail };
     match url.split_once(':') {
         Some(("redis", rest)) if rest.starts_with("//") => {
             Ok(Arc::new(RedisStore::open(url, namespace).map_err(unfit("redis:"))?))
         }
         Some(("redis", _)) => Err(unfit("redis:")("two slashes are missing: write redis://host:6379".into())),
+        Some(("postgres" | "postgresql", rest)) => {
+            let rest = rest.strip_prefix("//").ok_or_else(|| slashes_are_missing("postgres"));
+            rest.and_then(|rest| postgres(rest, namespace, access)).map_err(unfit("postgres:"))
+        }
+        Some(("mysql" | "mariadb", rest)) => {
+            let rest = rest.strip_prefix("//").ok_or_else(|| slashes_are_missing("mysql"));
+            rest.and_then(|rest| mysql(rest, namespace, access)).map_err(unfit("mysql:"))
+        }
         Some(("sqlite", path)) => Ok(Arc::new(SqliteStore::open(path, namespace).map_err(unfit("sqlite:"))?)),
         Some(("memory", "" | "//")) => Ok(Arc::new(MemoryStore::new(clock))),
         Some(("memory", _)) => Err(unfit("memory:")("nothing follows the colon".into())),
@@ -63,6 +85,30 @@ pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<A
         // Without a scheme it can be anything, also a password: nothing of it is repeated.
         _ => Err(OpenError::NoScheme { hint: hint_without_scheme(url) }),
     }
+}
+
+fn slashes_are_missing(scheme: &str) -> String {
+    format!("two slashes are missing: write {scheme}://user@host/database")
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(rest: &str, namespace: &Namespace, access: &Access) -> Result<Arc<dyn Store>, String> {
+    Ok(Arc::new(super::postgres::open(rest, namespace, access)?))
+}
+
+#[cfg(feature = "mysql")]
+fn mysql(rest: &str, namespace: &Namespace, access: &Access) -> Result<Arc<dyn Store>, String> {
+    Ok(Arc::new(super::mysql::open(rest, namespace, access)?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str, _: &Namespace, _: &Access) -> Result<Arc<dyn Store>, String> {
+    Err("this program was built without PostgreSQL: use the image or package, or build it with --features full".into())
+}
+
+#[cfg(not(feature = "mysql"))]
+fn mysql(_: &str, _: &Namespace, _: &Access) -> Result<Arc<dyn Store>, String> {
+    Err("this program was built without MySQL: use the image or package, or build it with --features full".into())
 }
 
 fn is_word(scheme: &str) -> bool {
@@ -91,13 +137,17 @@ fn hint(scheme: &str) -> String {
         "redis+sentinel" | "sentinel" | "redis-sentinel" => "Sentinel is not in this version: name the primary",
         "redis+cluster" | "redis-cluster" => "Redis Cluster is not in this version: name one server",
         "unix" | "redis+unix" | "redis-socket" => "sockets of files are not in this version: name host and port",
-        "postgres" | "postgresql" | "mysql" | "mariadb" | "etcd" | "consul" | "memcached" => {
+        "etcd" | "consul" | "memcached" => {
             return format!(" ({scheme} is not in this version)");
         }
         "valkey" | "keydb" | "dragonfly" => "write redis://, it speaks the same protocol",
         "file" | "sqlite3" => "did you mean `sqlite:path`?",
+        "pg" | "pgsql" | "postgresql+psycopg2" | "timescale" => "write postgres://user@host/database",
+        "mysql2" | "mysqlx" | "jdbc" => "write mysql://user@host/database, or postgres://user@host/database",
         "mem" | "ram" => "did you mean `memory:`?",
         other if near(other, "redis") => "did you mean `redis://`?",
+        other if near(other, "postgres") => "did you mean `postgres://`?",
+        other if near(other, "mysql") || near(other, "mariadb") => "did you mean `mysql://`?",
         other if near(other, "sqlite") => "did you mean `sqlite:path`?",
         other if near(other, "memory") => "did you mean `memory:`?",
         _ => return String::new(),
@@ -138,6 +188,10 @@ mod tests {
             ("redis://:s3cret@[::1]:7000", "redis://[::1]:7000"),
             ("redis://:s3%40cret@cache/0", "redis://cache:6379"),
             ("redis://s3cret@cache", "redis://***@cache:6379"),
+            #[cfg(feature = "postgres")]
+            ("postgresql://app:s3cret@db1,db2/x", "postgres://app@db1:5432,db2:5432/x"),
+            #[cfg(feature = "mysql")]
+            ("mariadb://app:s3cret@db/x?ssl-mode=required", "mysql://app@db:3306/x"),
             ("sqlite:/var/lib/onecron.db", "sqlite:/var/lib/onecron.db"),
             ("memory:", "memory:"),
         ] {
@@ -161,7 +215,11 @@ mod tests {
             "redis://u:s3cret:6379",
             "rediss://:s3cret@cache",
             "resid://:s3cret@cache",
-            "postgres://u:s3cret@db/x",
+            "postgers://u:s3cret@db/x",
+            "postgres:u:s3cret@db/x",
+            "postgres://u:s3cret@db",
+            "mysql://u:s3/cret@db/x",
+            "mysql:u:s3cret@db/x",
             "user:s3cret@cache",
             ":s3cret@cache",
             "s3cret",
@@ -186,6 +244,8 @@ mod tests {
             ("rediss://cache", "TLS is not in this version"),
             ("resid://cache", "did you mean `redis://`?"),
             ("sqlit:x", "did you mean `sqlite:path`?"),
+            ("postgers://db/x", "did you mean `postgres://`?"),
+            ("mysq://db/x", "did you mean `mysql://`?"),
             ("mem:", "did you mean `memory:`?"),
             ("valkey://cache", "write redis://"),
             ("localhost:6379", "write redis://host:6379"),

@@ -18,12 +18,14 @@ use crate::support::bench::Kind;
 use crate::support::scene::Scene;
 use std::future::Future;
 
-async fn run<F, R>(kind: Kind, case: F)
+/// Runs a case against a store of its own. Those of the memory guard stop it and start it again.
+async fn run<F, R>(kind: Kind, part: &str, case: F)
 where
     F: FnOnce(Scene) -> R,
     R: Future<Output = ()>,
 {
-    if let Some(bench) = Bench::start(kind) {
+    let start = if part == "guard" { Bench::start_alone } else { Bench::start };
+    if let Some(bench) = start(kind) {
         case(Scene::new(bench).await).await;
     }
 }
@@ -34,7 +36,7 @@ macro_rules! cases {
             $($(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::run(super::Kind::$kind, super::$part::$case).await;
+                    super::run(super::Kind::$kind, stringify!($part), super::$part::$case).await;
                 }
             )+)+
         }
@@ -47,6 +49,9 @@ macro_rules! conformance {
         cases!(sqlite, Sqlite, $($cases)+);
         cases!(redis, Redis, $($cases)+);
         cases!(valkey, Valkey, $($cases)+);
+        cases!(postgres, Postgres, $($cases)+);
+        cases!(pgbouncer, PgBouncer, $($cases)+);
+        cases!(mariadb, MariaDb, $($cases)+);
     };
 }
 

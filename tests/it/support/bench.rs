@@ -2,6 +2,9 @@
 
 use super::server::RedisServer;
 use super::server::find_program;
+use super::sql_server;
+use super::sql_server::Alone;
+use super::sql_server::Pooler;
 use onecron::clock::SystemClock;
 use onecron::job::Namespace;
 use onecron::store::MemoryStore;
@@ -20,12 +23,19 @@ pub enum Kind {
     Sqlite,
     Redis,
     Valkey,
+    Postgres,
+    /// PostgreSQL behind PgBouncer, in transaction mode.
+    PgBouncer,
+    MariaDb,
 }
 
 pub struct Bench {
     pub kind: Kind,
     url: String,
     server: Mutex<Option<RedisServer>>,
+    /// A server of SQL that nobody else uses meanwhile.
+    alone: Mutex<Option<Alone>>,
+    _pooler: Option<Pooler>,
     folder: TempDir,
     /// A store in memory lives in its handle.
     memory: Mutex<BTreeMap<String, Arc<MemoryStore>>>,
@@ -34,6 +44,16 @@ pub struct Bench {
 impl Bench {
     /// Starts a store; `None` where this machine lacks it, unless `REQUIRE_STORES` names it.
     pub fn start(kind: Kind) -> Option<Self> {
+        Self::start_as(kind, false)
+    }
+
+    /// Starts a store that [`Self::restart`] may stop.
+    pub fn start_alone(kind: Kind) -> Option<Self> {
+        Self::start_as(kind, true)
+    }
+
+    fn start_as(kind: Kind, is_alone: bool) -> Option<Self> {
+        let (mut alone, mut pooler) = (None, None);
         let folder = tempfile::tempdir().unwrap();
         let mut server = None;
         let url = match kind {
@@ -41,8 +61,26 @@ impl Bench {
             Kind::Sqlite => format!("sqlite:{}/onecron.db", folder.path().display()),
             Kind::Redis => server.insert(RedisServer::start(&program(kind)?, &[])).url(),
             Kind::Valkey => server.insert(RedisServer::start(&program(kind)?, &[])).url(),
+            Kind::PgBouncer if is_alone => {
+                let server = alone.insert(Alone::new(kind)?);
+                let database = server.make_database();
+                sql_server::url(kind, pooler.insert(Pooler::start(server.port, "")?).port, &database)
+            }
+            Kind::PgBouncer => {
+                let database = sql_server::shared(kind)?.make_database();
+                sql_server::url(kind, sql_server::shared_pooler()?.port, &database)
+            }
+            Kind::Postgres | Kind::MariaDb if is_alone => {
+                let server = alone.insert(Alone::new(kind)?);
+                server.url(&server.make_database())
+            }
+            Kind::Postgres | Kind::MariaDb => {
+                let server = sql_server::shared(kind)?;
+                server.url(&server.make_database())
+            }
         };
-        Some(Self { kind, url, server: Mutex::new(server), folder, memory: Mutex::default() })
+        let alone = Mutex::new(alone);
+        Some(Self { kind, url, server: Mutex::new(server), alone, _pooler: pooler, folder, memory: Mutex::default() })
     }
 
     /// A handle of its own, as another process has it.
@@ -63,6 +101,12 @@ impl Bench {
                 let mut server = self.server.lock().unwrap();
                 let server = server.as_mut().unwrap();
                 assert_eq!(server.command("SAVE"), "+OK\r\n");
+                server.kill();
+                server.start_again();
+            }
+            Kind::Postgres | Kind::PgBouncer | Kind::MariaDb => {
+                let mut alone = self.alone.lock().unwrap();
+                let server = alone.as_mut().expect("a case that restarts has its own");
                 server.kill();
                 server.start_again();
             }
@@ -91,6 +135,9 @@ pub fn program(kind: Kind) -> Option<std::path::PathBuf> {
     let (word, name) = match kind {
         Kind::Redis => ("redis", "redis-server"),
         Kind::Valkey => ("valkey", "valkey-server"),
+        Kind::Postgres => ("postgres", "postgres"),
+        Kind::PgBouncer => ("pgbouncer", "pgbouncer"),
+        Kind::MariaDb => ("mariadb", "mariadbd"),
         Kind::Memory | Kind::Sqlite => return None,
     };
     let found = find_program(name);

@@ -6,6 +6,7 @@ pub mod proxy;
 pub mod replicas;
 pub mod scene;
 pub mod server;
+pub mod sql_server;
 pub mod watched;
 pub mod web;
 

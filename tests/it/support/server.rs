@@ -18,6 +18,15 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(std::env::home_dir().map(|home| home.join(".cache/servers/usr/bin")));
+    // Where Debian has servers that are not for everybody's hands; the newest PostgreSQL first.
+    folders.push("/usr/sbin".into());
+    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    versions.sort_unstable();
+    folders.extend(versions.into_iter().rev());
     folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
