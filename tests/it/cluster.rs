@@ -18,6 +18,7 @@ use crate::support::daemon::Daemon;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
 use crate::support::server::RedisServer;
+use crate::support::sql_server;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
 use onecron::job::HistoryEntry;
@@ -45,6 +46,12 @@ impl FleetStore {
         let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = RedisServer::start(&program(Kind::Redis)?, &arguments);
         Some(Self { url: server.url(), server: Some(server) })
+    }
+
+    /// A database on the server of SQL that all tests share.
+    pub fn sql(kind: Kind) -> Option<Self> {
+        let server = sql_server::shared(kind)?;
+        Some(Self { url: server.url(&server.make_database()), server: None })
     }
 
     /// A file beside the table.

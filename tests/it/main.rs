@@ -23,5 +23,6 @@ mod redis_store;
 mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;
+mod sql_store;
 mod sqlite_store;
 mod support;

@@ -22,7 +22,7 @@ const DUMPS: &str = "SELECT 'dumps', count(*) FROM information_schema.processlis
 pub(super) async fn probe(link: &mut dyn Link) -> Result<Probe, sqlx::Error> {
     let mut told = Told::default();
     for sql in [SETTINGS, STATUS, DUMPS] {
-        let rows = link.rows(Statement::new(Marks::Plain, sql)).await?;
+        let rows = link.rows(Statement::new(Marks::Hexadecimal, sql)).await?;
         told.0.extend(rows.iter().map(|row| (text(row, 0).to_ascii_lowercase(), text(row, 1).to_owned())));
     }
     let kind = if told.get("version").contains("MariaDB") { "mariadb" } else { "mysql" };
@@ -50,12 +50,14 @@ impl Told {
         };
         let flush = self.get("innodb_flush_log_at_trx_commit");
         if flush != "1" {
-            let wanted = "1: else a crash can take acknowledged claims with it, and each restart counts as one that did";
+            let wanted =
+                "1: else a crash can take acknowledged claims with it, and each restart counts as one that did";
             find("flush_log", format!("`innodb_flush_log_at_trx_commit` is `{flush}`"), wanted);
         }
         let (logs, sync) = (self.get("log_bin") == "ON", self.get("sync_binlog"));
         if logs && sync != "1" {
-            let wanted = "1: else a crash can take acknowledged claims with it, and each restart counts as one that did";
+            let wanted =
+                "1: else a crash can take acknowledged claims with it, and each restart counts as one that did";
             find("sync_binlog", format!("`sync_binlog` is `{sync}`, and the binary log is on"), wanted);
         }
         if self.get("innodb_doublewrite") == "OFF" {
@@ -68,7 +70,8 @@ impl Told {
             find("galera", format!("a Galera cluster of {}", self.get("wsrep_cluster_size")), wanted);
         }
         let replicas = self.number("slaves_connected").max(self.number("dumps"));
-        let semi = ["rpl_semi_sync_master_status", "rpl_semi_sync_source_status"].iter().any(|name| self.get(name) == "ON");
+        let semi =
+            ["rpl_semi_sync_master_status", "rpl_semi_sync_source_status"].iter().any(|name| self.get(name) == "ON");
         if replicas > 0 && !semi {
             let wanted = "semi-synchronous replication (AFTER_SYNC, a very long timeout): the promotion of a replica can lose \
                           the last seconds, whose ticks are then refused";

@@ -186,8 +186,10 @@ impl Dialect for Postgres {
         let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         // Some managed servers keep these functions to themselves: then every restart is a new server.
-        let mut server = format!("CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE {SERVER} || \
-                                  CASE WHEN current_setting('fsync') = 'on' THEN '' ELSE '-' || {LIFE} END END");
+        let mut server = format!(
+            "CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE {SERVER} || \
+                                  CASE WHEN current_setting('fsync') = 'on' THEN '' ELSE '-' || {LIFE} END END"
+        );
         let asked = async {
             link.run("BEGIN").await?;
             link.rows(Statement::new(Marks::Numbered, format!("SELECT {server}"))).await?;
@@ -229,9 +231,7 @@ fn classify(error: &sqlx::Error) -> Failure {
     };
     let (code, text) = (found.code().unwrap_or_default().into_owned(), found.message().to_owned());
     let failure = match code.as_str() {
-        "40001" | "40P01" => {
-            Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) }
-        }
+        "40001" | "40P01" => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
         "55P03" => not_sent(format!("another replica has held the rows for 2 s ({text})")),
         "57014" => Failure::new(ErrorKind::MaybeApplied, format!("the server took longer than 3 s ({text})")),
         "25006" => misconfigured(format!(

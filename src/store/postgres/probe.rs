@@ -111,12 +111,7 @@ mod tests {
             (Settings { full_page_writes: false, ..GOOD }, Class::B, "full_page_writes"),
             (Settings { standbys: 1, ..GOOD }, Class::B, "replication"),
             (
-                Settings {
-                    standbys: 1,
-                    synchronous_standbys: names,
-                    synchronous_commit: "remote_write",
-                    ..GOOD
-                },
+                Settings { standbys: 1, synchronous_standbys: names, synchronous_commit: "remote_write", ..GOOD },
                 Class::B,
                 "synchronous_commit",
             ),

@@ -64,5 +64,6 @@ impl RunEvent {
 
 /// Whether the word of its owner changed more than a sign of life does.
 fn is_made_again(before: Option<&RunRecord>, after: &RunRecord) -> bool {
-    before.is_none_or(|before| before.state != after.state || before.owner != after.owner || before.start != after.start)
+    before
+        .is_none_or(|before| before.state != after.state || before.owner != after.owner || before.start != after.start)
 }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use std::fmt::Write;
 
-/// A value that a statement is given. Never a part of its text.
+/// A value that a statement is given. Nothing of it can be taken for SQL: see [`Marks`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A text; `None` is NULL.
@@ -46,10 +46,11 @@ pub fn number(row: &Row, at: usize) -> i64 {
 /// How a dialect marks the places of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
-    /// `$1`, `$2` …
+    /// `$1`, `$2` …: the values go beside the text.
     Numbered,
-    /// `?` each time.
-    Plain,
+    /// The value itself, a text as the hexadecimal digits of its bytes: no character of it has a meaning, and there is
+    /// nothing to escape. For a protocol where values beside the text cost another round trip, and more.
+    Hexadecimal,
 }
 
 /// A statement that grows: text, and places for values.
@@ -66,7 +67,7 @@ impl Statement {
         Self { marks, sql: sql.into(), values: Vec::new() }
     }
 
-    /// Adds text. `?` in it is a place that [`Self::value`] fills.
+    /// Adds text.
     pub fn text(mut self, sql: &str) -> Self {
         self.sql.push_str(sql);
         self
@@ -74,21 +75,24 @@ impl Statement {
 
     /// Adds a place and its value.
     pub fn value(mut self, value: impl Into<Value>) -> Self {
-        self.values.push(value.into());
-        match self.marks {
-            Marks::Numbered => drop(write!(self.sql, "${}", self.values.len())),
-            Marks::Plain => self.sql.push('?'),
-        }
+        // Writing to a text does not fail.
+        let _ = match (self.marks, value.into()) {
+            (Marks::Numbered, value) => {
+                self.values.push(value);
+                write!(self.sql, "${}", self.values.len())
+            }
+            (Marks::Hexadecimal, Value::Number(Some(number))) => write!(self.sql, "{number}"),
+            (Marks::Hexadecimal, Value::Text(Some(text))) => {
+                self.sql.push_str("_utf8mb4 X'");
+                text.bytes().try_for_each(|byte| write!(self.sql, "{byte:02x}")).and_then(|()| write!(self.sql, "'"))
+            }
+            (Marks::Hexadecimal, Value::Number(None) | Value::Text(None)) => write!(self.sql, "NULL"),
+        };
         self
     }
 
     /// Adds what each item adds, with a text in between.
-    pub fn each<T>(
-        self,
-        items: impl IntoIterator<Item = T>,
-        between: &str,
-        add: impl Fn(Self, T) -> Self,
-    ) -> Self {
+    pub fn each<T>(self, items: impl IntoIterator<Item = T>, between: &str, add: impl Fn(Self, T) -> Self) -> Self {
         items.into_iter().enumerate().fold(self, |statement, (at, item)| {
             let statement = if at == 0 { statement } else { statement.text(between) };
             add(statement, item)
@@ -109,7 +113,7 @@ impl Statement {
 /// A connection. Cancel safety: one whose future was dropped is in an unknown state, and not to be used again.
 #[async_trait]
 pub trait Link: Send {
-    /// Runs a statement with values, prepared for this once: nothing of it is left in the session.
+    /// Runs a statement with values, for this once: nothing of it is left in the session.
     async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>, sqlx::Error>;
 
     /// Runs statements without values, in one round trip, whose rows nobody wants.
@@ -121,13 +125,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_places_in_the_text_and_never_a_part_of_it() {
-        for (marks, sql) in [(Marks::Numbered, "a = $1 AND b IN ($2, $3)"), (Marks::Plain, "a = ? AND b IN (?, ?)")] {
-            let statement = Statement::new(marks, "a = ").value("x' OR 1=1").text(" AND b IN ").list([1, 2]);
-            let (text, values) = statement.into_parts();
-            assert_eq!(text, sql);
-            assert_eq!(values, ["x' OR 1=1".into(), Value::from(1), 2.into()]);
-        }
+    fn nothing_of_a_value_can_be_taken_for_sql() {
+        let statement = |marks| {
+            let statement = Statement::new(marks, "a = ").value("' OR 1=1").text(" AND b IN ").list([1, -2]);
+            statement.text(" AND c = ").value(Value::Text(None)).into_parts()
+        };
+        let (text, values) = statement(Marks::Numbered);
+        assert_eq!(text, "a = $1 AND b IN ($2, $3) AND c = $4");
+        assert_eq!(values, ["' OR 1=1".into(), Value::from(1), (-2).into(), Value::Text(None)]);
+        let (text, values) = statement(Marks::Hexadecimal);
+        assert_eq!(text, "a = _utf8mb4 X'27204f5220313d31' AND b IN (1, -2) AND c = NULL");
+        assert_eq!(values, []);
     }
 
     #[test]

@@ -13,7 +13,8 @@ fn number_of(presence: &Presence) -> i64 {
 
 impl Table<'_> {
     pub async fn save_member(&mut self, mine: &Presence, at: i64) -> Result<(), Failure> {
-        let row = self.statement("INSERT INTO onecron_replica (namespace, name, number, written_at, presence) VALUES (");
+        let row =
+            self.statement("INSERT INTO onecron_replica (namespace, name, number, written_at, presence) VALUES (");
         let row = row.value(self.namespace).text(", ").value(mine.name.as_str()).text(", ").value(number_of(mine));
         let row = row.text(", ").value(at).text(", ").value(mine.to_text()).text(")");
         let end = self.dialect.or_update(&["namespace", "name"], &["number", "written_at", "presence"]);

@@ -45,7 +45,6 @@ use tokio::sync::Mutex;
 use tokio::sync::MutexGuard;
 use tokio::time::Instant;
 use tokio::time::sleep;
-use tokio::time::timeout;
 use tokio::time::timeout_at;
 
 /// How long a request may take, with all its attempts.
@@ -202,7 +201,7 @@ impl SqlStore {
         let mut place = timeout_at(deadline, self.opened.lock()).await.map_err(busy)?;
         let (opened, is_new) = match place.take() {
             Some(opened) => (opened, false),
-            None => (self.connect().await?, true),
+            None => (self.connect(deadline).await?, true),
         };
         let mut session = Session { store: self, place, opened, deadline };
         let begun = session.run(self.dialect.begin()).await;
@@ -212,15 +211,16 @@ impl SqlStore {
     }
 
     /// Connects to the first host that takes writes, and brings its tables up to date.
-    async fn connect(&self) -> Result<Connected, Failure> {
+    async fn connect(&self, deadline: Instant) -> Result<Connected, Failure> {
         let mut refused = Vec::new();
         for host in &self.target.hosts {
-            let late = || {
+            let late = |_| {
                 let seconds = CONNECT_WITHIN.as_secs();
-                Failure::new(ErrorKind::NotSent, format!("did not answer within {seconds} s"))
+                Err(Failure::new(ErrorKind::NotSent, format!("did not answer within {seconds} s")))
             };
-            let connecting = timeout(CONNECT_WITHIN, self.connect_to(host));
-            match connecting.await.unwrap_or_else(|_| Err(late())) {
+            // Who has waited for others that connected in vain has less time.
+            let until = deadline.min(Instant::now() + CONNECT_WITHIN);
+            match timeout_at(until, self.connect_to(host, until)).await.unwrap_or_else(late) {
                 Ok(opened) => return Ok(opened),
                 Err(failure) => refused.push((host, failure)),
             }
@@ -238,11 +238,10 @@ impl SqlStore {
         Err(Failure { again, ..Failure::new(kind, detail) })
     }
 
-    async fn connect_to(&self, host: &Host) -> Result<Connected, Failure> {
+    async fn connect_to(&self, host: &Host, deadline: Instant) -> Result<Connected, Failure> {
         let mut opened = self.dialect.connect(&self.target, host).await?;
         let place = (&self.target, host);
-        let (dialect, deadline) = (&*self.dialect, Instant::now() + CONNECT_WITHIN);
-        let namespace = self.namespace.as_str();
+        let (dialect, namespace) = (&*self.dialect, self.namespace.as_str());
         opened.link.run(dialect.begin()).await.map_err(|error| dialect.classify(&error))?;
         Table { dialect, link: &mut *opened.link, look: &opened.look, namespace, deadline }.look().await?;
         opened.link.run(dialect.commit()).await.map_err(|error| dialect.classify(&error))?;

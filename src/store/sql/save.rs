@@ -46,7 +46,6 @@ const BYTES_MOST: usize = 1 << 20;
 const EVENTS_AT_ONCE: i64 = 5000;
 const EVENT_ROUNDS: usize = 20;
 
-
 fn texts_of_event(event: &RunEvent) -> Vec<String> {
     let fields = event.run.fields();
     let of_run = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, text)| text.clone());
@@ -93,12 +92,14 @@ impl Table<'_> {
         self.of_ticks("DELETE FROM onecron_history WHERE namespace = ", withdrawn).await?;
         for (job, tick, outcome) in &history.late {
             let update = self.statement("UPDATE onecron_history SET late_outcome = ").value(outcome.as_str());
-            let update = update.text(" WHERE id = (SELECT id FROM (SELECT max(id) AS id FROM onecron_history WHERE namespace = ");
+            let update = update
+                .text(" WHERE id = (SELECT id FROM (SELECT max(id) AS id FROM onecron_history WHERE namespace = ");
             let update = update.value(self.namespace).text(" AND job = ").value(job.as_str());
             let update = update.text(" AND scheduled_for = ").value(tick.to_string()).text(") AS newest)");
             self.rows(update).await?;
         }
-        let row = |(job, entry): (JobName, HistoryEntry)| [job.to_string()].into_iter().chain(texts_of(entry)).collect();
+        let row =
+            |(job, entry): (JobName, HistoryEntry)| [job.to_string()].into_iter().chain(texts_of(entry)).collect();
         let rows = history.added.into_iter().map(row).collect();
         self.insert("onecron_history", &[&["job"][..], &HISTORY].concat(), (rows, "")).await?;
         for chunk in changed.chunks(JOBS_MOST) {

@@ -97,7 +97,9 @@ impl Table<'_> {
         if !fresh.is_empty() {
             // A row that says nothing, to have something to lock. The registration writes over it.
             let insert = self.statement("INSERT INTO onecron_job (namespace, job, format, revision) VALUES ");
-            let row = |s: Statement, name: &JobName| s.list([Value::from(self.namespace), name.as_str().into(), 0.into(), 0.into()]);
+            let row = |s: Statement, name: &JobName| {
+                s.list([Value::from(self.namespace), name.as_str().into(), 0.into(), 0.into()])
+            };
             let insert = insert.each(fresh.iter().copied(), ", ", row);
             self.rows(insert.text(&self.dialect.or_update(&["namespace", "job"], &["job"]))).await?;
             self.lock(&fresh, &mut batch).await?;
@@ -152,9 +154,8 @@ impl Table<'_> {
             }
             let query = self.statement(select.as_str()).value(self.namespace).text(" AND (");
             let column = format!(" AND {column} = ");
-            let query = query.each(keys, " OR ", |s, (job, key)| {
-                s.text("(job = ").value(job).text(&column).value(key).text(")")
-            });
+            let query = query
+                .each(keys, " OR ", |s, (job, key)| s.text("(job = ").value(job).text(&column).value(key).text(")"));
             rows.extend(self.rows(query.text(")")).await?);
         }
         for row in rows {
@@ -278,5 +279,4 @@ impl Table<'_> {
         }
         Ok(retired)
     }
-
 }

@@ -96,7 +96,8 @@ impl Target {
             Some((user, password)) => (user, Some(password).filter(|password| !password.is_empty())),
             None => (account, None),
         };
-        let percent = "a `%` in user, password or database is not followed by two hexadecimal digits: write `%25` for it";
+        let percent =
+            "a `%` in user, password or database is not followed by two hexadecimal digits: write `%25` for it";
         let decoded = |text: &str| decode(text).ok_or_else(|| percent.to_owned());
         let user = match &access.account.user {
             Some(user) => user.clone(),
@@ -124,7 +125,10 @@ impl Target {
         let tls = tls.unwrap_or(unsaid);
         if access.ca_file.is_some() && tls < Tls::VerifyCa {
             let [.., full] = manner.tls_words;
-            return Err(format!("with --store-ca-file only `{}={full}` makes sense: leave the parameter out", manner.tls));
+            return Err(format!(
+                "with --store-ca-file only `{}={full}` makes sense: leave the parameter out",
+                manner.tls
+            ));
         }
         if access.cert_file.is_some() != access.key_file.is_some() {
             return Err("--store-cert-file and --store-key-file are given together, or neither".into());
@@ -196,7 +200,8 @@ fn tls_of(value: &str, manner: &Manner) -> Result<Tls, String> {
 
 fn audit_of(value: &str) -> Result<u64, String> {
     let fits = |days: &u64| (1..=AUDIT_DAYS_MOST).contains(days);
-    let wanted = || format!("the value of `audit-days` is not a number from 1 to {AUDIT_DAYS_MOST}: write audit-days=90");
+    let wanted =
+        || format!("the value of `audit-days` is not a number from 1 to {AUDIT_DAYS_MOST}: write audit-days=90");
     value.parse().ok().filter(fits).ok_or_else(wanted)
 }
 

@@ -3,6 +3,7 @@
 
 use super::bench::Kind;
 use super::bench::program;
+use super::server::find_program;
 use super::server::free_port;
 use nix::sys::signal::Signal;
 use nix::sys::signal::kill;
@@ -58,9 +59,9 @@ pub struct SqlServer {
 impl SqlServer {
     /// Starts a server that does not wait for its disk, with further arguments; `None` where this machine lacks it.
     pub fn start(kind: Kind, arguments: &[&str]) -> Option<Self> {
-        let program = program(kind)?;
+        program(kind)?;
         let folder = new_folder(kind);
-        copy(template(kind, &program), &folder.join("data"));
+        copy(template(kind), &folder.join("data"));
         Some(Self::start_in(kind, folder, arguments))
     }
 
@@ -79,8 +80,20 @@ impl SqlServer {
     /// A streaming standby of this PostgreSQL.
     pub fn standby(&self) -> Self {
         let folder = new_folder(self.kind);
-        let mut command = as_owner(self.kind, &self.program.with_file_name("pg_basebackup"));
-        command.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres", "-R", "-X", "stream", "-c", "fast"]);
+        let mut command = as_owner(self.kind, &find_program("pg_basebackup").unwrap());
+        command.args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &self.port.to_string(),
+            "-U",
+            "postgres",
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+        ]);
         let made = command.arg("-D").arg(folder.join("data")).output().unwrap();
         assert!(made.status.success(), "{made:?}");
         Self::start_in(self.kind, folder, &[])
@@ -126,11 +139,30 @@ impl SqlServer {
         String::from_utf8(asked.stdout).unwrap().trim_end().to_owned()
     }
 
+    /// The same where it may fail.
+    pub fn try_sql_in(&self, database: &str, sql: &str) -> bool {
+        self.ask(database, sql).status.success()
+    }
+
     fn ask(&self, database: &str, sql: &str) -> std::process::Output {
         let port = self.port.to_string();
         if self.kind == Kind::MariaDb {
             let mut command = Command::new("mariadb");
-            command.args(["--no-defaults", "-h", "127.0.0.1", "-P", &port, "-u", "root", "-N", "-B", "-D", database, "-e", sql]);
+            command.args([
+                "--no-defaults",
+                "-h",
+                "127.0.0.1",
+                "-P",
+                &port,
+                "-u",
+                "root",
+                "-N",
+                "-B",
+                "-D",
+                database,
+                "-e",
+                sql,
+            ]);
             return command.output().unwrap();
         }
         let (user, database) = if database == "postgres" { ("postgres", "postgres") } else { (database, "postgres") };
@@ -338,7 +370,7 @@ fn as_owner(kind: Kind, program: &Path) -> Command {
 }
 
 /// A data folder as it is made once for each process: the making takes seconds.
-fn template(kind: Kind, program: &Path) -> &'static Path {
+fn template(kind: Kind) -> &'static Path {
     static POSTGRES: OnceLock<(PathBuf, Watch)> = OnceLock::new();
     static MARIADB: OnceLock<(PathBuf, Watch)> = OnceLock::new();
     let place = if kind == Kind::MariaDb { &MARIADB } else { &POSTGRES };
@@ -354,7 +386,7 @@ fn template(kind: Kind, program: &Path) -> &'static Path {
             }
             command.arg(format!("--datadir={}", data.display())).output()
         } else {
-            let mut command = as_owner(kind, &program.with_file_name("initdb"));
+            let mut command = as_owner(kind, &find_program("initdb").unwrap());
             command.args(["-A", "trust", "-U", "postgres", "--no-sync", "-E", "UTF8", "--locale=C", "-D"]);
             command.arg(&data).output()
         };
@@ -375,14 +407,27 @@ fn spawn(kind: Kind, (program, folder, port): (&Path, &Path, u16), arguments: &[
     let (mut command, data) = (as_owner(kind, program), folder.join("data"));
     if kind == Kind::MariaDb {
         command.args(["--no-defaults", "--bind-address=127.0.0.1", "--skip-log-bin", "--innodb-buffer-pool-size=32M"]);
-        command.args(["--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--sync-frm=0", &format!("--port={port}"), "--max-connections=300"]);
+        command.args([
+            "--innodb-flush-log-at-trx-commit=2",
+            "--innodb-flush-method=nosync",
+            "--sync-frm=0",
+            &format!("--port={port}"),
+            "--max-connections=300",
+        ]);
         command.arg(format!("--datadir={}", data.display())).arg(format!("--socket={}/socket", folder.display()));
         command.arg(format!("--pid-file={}/postmaster.pid", data.display()));
         if is_root() {
             command.arg("--user=root");
         }
     } else {
-        command.arg("-D").arg(&data).args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "fsync=off"]);
+        command.arg("-D").arg(&data).args([
+            "-p",
+            &port.to_string(),
+            "-c",
+            "listen_addresses=127.0.0.1",
+            "-c",
+            "fsync=off",
+        ]);
         command.args(["-c", "unix_socket_directories=", "-c", "shared_buffers=32MB", "-c", "max_connections=300"]);
     }
     let command = command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
