@@ -161,7 +161,7 @@ pub struct Gathering {
     /// The store's clock, milliseconds since the epoch.
     pub at: i64,
     /// All members, by name; with oneself.
-    pub members: Vec<Presence>,
+    pub members: Vec<Arc<Presence>>,
 }
 
 #[cfg(test)]
