@@ -1,5 +1,6 @@
 //! The command line: the only place that prints.
 
+pub mod convert;
 pub mod demo;
 pub mod doctor;
 pub mod explain;
@@ -52,6 +53,7 @@ enum Command {
     Show(read::ShowArgs),
     Why(why::WhyArgs),
     Doctor(doctor::DoctorArgs),
+    Convert(convert::ConvertArgs),
     Trigger(trigger::TriggerArgs),
     Cancel(trigger::CancelArgs),
     Pause(pause::PauseArgs),
@@ -99,6 +101,7 @@ pub fn main() -> u8 {
         Command::Show(args) => read::show(&args, given, (out, err)),
         Command::Why(args) => why::run(&args, given, (out, err)),
         Command::Doctor(args) => doctor::run(&args, given, (out, err)),
+        Command::Convert(args) => convert::run(&args, (out, err), now),
         Command::Trigger(args) => trigger::run(&args, given, (out, err)),
         Command::Cancel(args) => trigger::cancel(&args, given, (out, err)),
         Command::Pause(args) => pause::run(&args, given, (out, err)),
