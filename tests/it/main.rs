@@ -26,3 +26,4 @@ mod schedule_commands;
 mod sql_store;
 mod sqlite_store;
 mod support;
+mod why;
