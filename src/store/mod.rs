@@ -8,6 +8,7 @@
 //! There is no way to unlock a run, and nothing expires: a claim outlives its run, so that a replica that comes late,
 //! by whatever its clock says, finds the tick decided.
 
+mod access;
 mod error;
 mod fields;
 mod memory;
@@ -16,12 +17,15 @@ mod redis;
 mod sqlite;
 pub mod transition;
 
+pub use access::Access;
+pub use access::Account;
 pub use error::Error;
 pub use error::ErrorKind;
 pub use memory::MemoryStore;
 pub use memory::Records;
 pub use open::OpenError;
 pub use open::open;
+pub use open::open_with;
 
 use crate::job::Answer;
 use crate::job::Gathering;
