@@ -144,15 +144,20 @@ impl Door {
     pub fn advice(&self, error: &str) -> String {
         let is_unknown = ["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"].iter().any(|word| error.contains(word));
         let wants_ours = ["CertificateRequired", "HandshakeFailure"].iter().any(|word| error.contains(word));
+        // By TLS 1.3 a server hangs up on who shows none, and whether it can say why is a matter of luck.
+        let hung_up = ["broken pipe", "reset by peer", "end of file"].iter().any(|word| error.contains(word));
         let is_plain = ["InvalidContentType", "corrupt message"].iter().any(|word| error.contains(word));
         match &self.access.ca_file {
             Some(file) if is_unknown => format!(" (`{}` has no certificate that vouches for it)", file.display()),
             None if is_unknown => " (a private authority has to be named: --store-ca-file /path/to/ca.pem)".into(),
-            _ if error.contains("NotValidForName") => {
+            _ if error.contains("not valid for name") || error.contains("NotValidForName") => {
                 " (the server's certificate is for another name: connect by a name or address that stands in it)".into()
             }
             _ if wants_ours && self.access.cert_file.is_none() => {
                 " (the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
+            }
+            _ if hung_up && self.address.tls && self.access.cert_file.is_none() => {
+                " (if the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
             }
             _ if is_plain && self.address.tls => " (the server does not speak TLS at this port)".into(),
             _ => String::new(),

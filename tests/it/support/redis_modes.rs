@@ -32,7 +32,7 @@ pub struct Deployment {
     pub servers: Vec<RedisServer>,
     pub sentinels: Vec<Sentinel>,
     /// Certificates and passwords.
-    authority: Option<Authority>,
+    _authority: Option<Authority>,
     /// Ends shared servers with this process, whichever way that ends.
     _reaper: Option<ChildStdin>,
 }
@@ -86,7 +86,7 @@ impl Sentinel {
 }
 
 fn plain(url: String, servers: Vec<RedisServer>) -> Deployment {
-    Deployment { url, access: Access::default(), servers, sentinels: Vec::new(), authority: None, _reaper: None }
+    Deployment { url, access: Access::default(), servers, sentinels: Vec::new(), _authority: None, _reaper: None }
 }
 
 fn args(words: &[String]) -> Vec<&str> {
@@ -105,7 +105,7 @@ pub fn tls() -> Option<Deployment> {
     let server = RedisServer::start(&program, &args(&words));
     let access = Access { ca_file: Some(ca), cert_file: Some(certificate), key_file: Some(key), ..Access::default() };
     let url = format!("rediss://127.0.0.1:{port}");
-    Some(Deployment { access, authority: Some(authority), ..plain(url, vec![server]) })
+    Some(Deployment { access, _authority: Some(authority), ..plain(url, vec![server]) })
 }
 
 /// What the docs say that an account needs, as arguments of a server.
@@ -205,10 +205,6 @@ impl Deployment {
     /// One server.
     pub fn of(url: String, server: RedisServer) -> Self {
         plain(url, vec![server])
-    }
-
-    pub fn authority(&self) -> &Authority {
-        self.authority.as_ref().unwrap()
     }
 
     /// All servers are killed and come back with what they had.

@@ -127,18 +127,19 @@ pub fn ask(port: u16, line: &str) -> Option<String> {
     let (mut reply, mut part) = (Vec::new(), [0; 65536]);
     loop {
         match stream.read(&mut part).ok()? {
-            0 => break,
+            0 => {
+                let reply = String::from_utf8(reply).ok()?;
+                return Some(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).to_owned());
+            }
             count => reply.extend(&part[..count]),
         }
         // Sentinels do not know it, and say so.
         let end = reply.windows(REFUSED.len()).rposition(|window| window == REFUSED);
         if let Some(end) = end {
             reply.truncate(end);
-            break;
+            return String::from_utf8(reply).ok();
         }
     }
-    let reply = String::from_utf8(reply).ok()?;
-    Some(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).to_owned())
 }
 
 const REFUSED: &[u8] = b"-ERR unknown command 'QUIT'";
