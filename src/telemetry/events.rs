@@ -396,9 +396,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         SkipReason::StopAsked => say!(INFO, "somebody asked for its stop before it began"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
         SkipReason::RecordUnreadable => say!(WARN, "the store's records of this job are of a newer form"),
-        SkipReason::StoreUnavailable | SkipReason::NotDurable => {
-            say!(ERROR, "the store could not say in time who has it")
-        }
+        SkipReason::StoreUnavailable | SkipReason::NotDurable => say!(ERROR, "no sure answer of the store in time"),
         _ => say!(INFO, "this replica does not run this"),
     }
 }

@@ -159,6 +159,9 @@ impl Door {
             _ if hung_up && self.address.tls && self.access.cert_file.is_none() => {
                 " (if the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
             }
+            _ if self.address.tls && error.contains("did not answer") => {
+                " (one that does not speak TLS stays silent, too: is it the port for TLS?)".into()
+            }
             _ if is_plain && self.address.tls => " (the server does not speak TLS at this port)".into(),
             _ => String::new(),
         }

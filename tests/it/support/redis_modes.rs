@@ -13,7 +13,6 @@ use onecron::store::Account;
 use std::fs::File;
 use std::path::Path;
 use std::process::Child;
-use std::process::ChildStdin;
 use std::process::Command;
 use std::process::Stdio;
 use std::sync::Mutex;
@@ -34,7 +33,7 @@ pub struct Deployment {
     /// Certificates and passwords.
     _authority: Option<Authority>,
     /// Ends shared servers with this process, whichever way that ends.
-    _reaper: Option<ChildStdin>,
+    _reaper: Option<Child>,
 }
 
 /// A Sentinel, killed when dropped.
@@ -227,7 +226,7 @@ impl Deployment {
         let folders = self.servers.iter().map(RedisServer::folder);
         let folders = folders.chain(self.sentinels.iter().map(|sentinel| sentinel.folder.path()));
         let script = "read _; kill -9 $1; shift; rm -rf \"$@\"";
-        let mut reaper = Command::new("/bin/sh")
+        let reaper = Command::new("/bin/sh")
             .args(["-c", script, "sh"])
             .arg(pids.map(|pid| pid.to_string()).collect::<Vec<_>>().join(" "))
             .args(folders.map(Path::as_os_str))
@@ -235,7 +234,7 @@ impl Deployment {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        self._reaper = reaper.stdin.take();
+        self._reaper = Some(reaper);
         self
     }
 }
