@@ -7,6 +7,7 @@ mod failover;
 mod orders;
 mod outage;
 mod race;
+mod reading;
 mod rolling;
 mod skew;
 mod slots;

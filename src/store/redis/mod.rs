@@ -56,6 +56,7 @@ use redis::FromRedisValue;
 use redis::Value;
 use servers::Servers;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use url::Address;
 use wire::BadReply;
@@ -266,7 +267,7 @@ impl Store for RedisStore {
         let replies = self.ask("meet", &[Command::script(&script.hash, self.members_key()).arg(&arguments)]).await?;
         let [reply] = self.exactly("meet", replies)?;
         let (at, texts): (i64, Vec<(String, String)>) = self.read("meet", reply)?;
-        let mut members: Vec<Presence> = texts.iter().map(|(name, text)| Presence::from_text(name, text)).collect();
+        let mut members: Vec<_> = texts.iter().map(|(name, text)| Arc::new(Presence::from_text(name, text))).collect();
         members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(Gathering { at, members })
     }
