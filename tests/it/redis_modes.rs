@@ -164,6 +164,22 @@ async fn sentinels_have_an_account_of_their_own() {
     open_with(&deployment.url, &access, "default").server_time().await.unwrap();
 }
 
+/// What docs/stores.md says that an account of Sentinels needs.
+#[tokio::test]
+async fn the_documented_rights_on_sentinels_are_enough() {
+    let Some(deployment) = redis_modes::sentinels(0, 1, |port| port) else { return };
+    let docs = include_str!("../../docs/stores.md");
+    let rules = docs.lines().find_map(|line| line.strip_prefix("`+sentinel|")?.split_once('`')).unwrap().0;
+    let account = format!("ACL SETUSER watcher on >{PASSWORD} -@all +sentinel|{rules}");
+    assert_eq!(ask(deployment.sentinels[0].port, &account).unwrap(), "+OK\r\n");
+    let file = deployment.servers[0].folder().join("watch");
+    std::fs::write(&file, PASSWORD).unwrap();
+    let sentinel = Account { user: Some("watcher".into()), password_file: Some(file), ..Account::default() };
+    let store = open_with(&deployment.url, &Access { sentinel, ..Access::default() }, "default");
+    let findings = store.probe().await.unwrap().findings;
+    assert!(findings.iter().any(|finding| finding.check == "sentinels"), "it could ask: {findings:?}");
+}
+
 #[tokio::test]
 async fn a_name_that_no_sentinel_knows_is_told() {
     let Some(deployment) = redis_modes::sentinels(0, 1, |port| port) else { return };

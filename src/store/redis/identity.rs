@@ -26,8 +26,8 @@ pub(super) struct Found {
     pub identity: Identity,
     /// The primary that it copies, where it is a replica.
     pub replica_of: Option<String>,
-    /// How many replicas are connected to it.
-    pub replicas: u32,
+    /// Whether a replica copies it that could take its place.
+    pub has_replicas: bool,
 }
 
 /// The heartbeat of this process.
@@ -81,8 +81,18 @@ fn found(info: Option<&str>) -> Found {
     let told = Told { info, ..Told::default() };
     let is_replica = matches!(told.get("role"), "slave" | "replica");
     let replica_of = is_replica.then(|| format!("{}:{}", told.get("master_host"), told.get("master_port")));
-    let replicas = told.get("connected_slaves").parse().unwrap_or(0);
-    Found { identity: of(info), replica_of, replicas }
+    let has_replicas = info.is_some_and(|info| info.lines().any(is_online));
+    Found { identity: of(info), replica_of, has_replicas }
+}
+
+/// `slave0:ip=10.0.0.2,port=6379,state=online,…`. A program that only fetches a copy for a backup has no port.
+fn is_online(line: &str) -> bool {
+    let replica = line.strip_prefix("slave").and_then(|rest| rest.split_once(':'));
+    replica.is_some_and(|(number, rest)| {
+        number.bytes().all(|byte| byte.is_ascii_digit())
+            && rest.contains(",state=online,")
+            && !rest.contains(",port=0,")
+    })
 }
 
 async fn look(connection: &mut MultiplexedConnection) -> Result<(Option<String>, Vec<String>), RedisError> {
@@ -148,6 +158,20 @@ mod tests {
         assert_eq!((found.server.as_str(), found.missing_until), ("aa:bb:master", None));
         for other in [INFO.replace("aa", "cc"), INFO.replace("bb", "cc"), INFO.replace("role:master", "role:slave")] {
             assert_ne!(of(Some(&other)).server, found.server);
+        }
+    }
+
+    #[test]
+    fn a_replica_is_one_that_could_take_the_place() {
+        let with = |line: &str| found(Some(&format!("{INFO}noeviction\r\n{line}\r\n"))).has_replicas;
+        assert!(with("slave0:ip=10.0.0.2,port=6379,state=online,offset=9,lag=0"));
+        for line in [
+            "slave0:ip=10.0.0.2,port=0,state=online,offset=9,lag=0",
+            "slave0:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0",
+            "slave_priority:100,state=online,",
+            "",
+        ] {
+            assert!(!with(line), "{line}");
         }
     }
 

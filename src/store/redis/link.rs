@@ -162,7 +162,7 @@ impl Link {
         if let Some(primary) = found.replica_of {
             return Err(Failure::read_only(&format!("the server is a replica of {primary}")));
         }
-        if found.replicas > 0 {
+        if found.has_replicas {
             self.has_replicas.store(true, Ordering::Relaxed);
         }
         Ok(found.identity)

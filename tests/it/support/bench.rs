@@ -49,7 +49,7 @@ impl Bench {
     /// Starts a store; `None` where this machine lacks it, unless `REQUIRE_STORES` names it. Servers that take long to
     /// start are shared: a bench that they restart under has to be [`Bench::start_alone`].
     pub fn start(kind: Kind) -> Option<Self> {
-        if !matches!(kind, Kind::RedisSentinel | Kind::RedisCluster) {
+        if matches!(kind, Kind::Memory | Kind::Sqlite | Kind::Redis | Kind::Valkey) {
             return Self::start_alone(kind);
         }
         static BENCHES: AtomicUsize = AtomicUsize::new(0);

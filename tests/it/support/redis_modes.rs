@@ -4,7 +4,6 @@ use super::bench::Kind;
 use super::bench::program;
 use super::server::RedisServer;
 use super::server::ask;
-use super::server::find_program;
 use super::server::free_port;
 use super::web::Authority;
 use crate::processes;
@@ -31,7 +30,7 @@ pub struct Deployment {
     pub servers: Vec<RedisServer>,
     pub sentinels: Vec<Sentinel>,
     /// Certificates and passwords.
-    _authority: Option<Authority>,
+    authority: Option<Authority>,
     /// Ends shared servers with this process, whichever way that ends.
     _reaper: Option<Child>,
 }
@@ -52,11 +51,7 @@ impl Drop for Sentinel {
 
 impl Sentinel {
     /// One that watches the primary at that port under the name `main`.
-    pub fn start(primary: u16, quorum: usize) -> Option<Self> {
-        let program = find_program("redis-sentinel").or_else(|| {
-            println!("SKIPPED: no `redis-sentinel` on this machine");
-            None
-        })?;
+    fn start(program: &Path, primary: u16, quorum: usize) -> Self {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
         let config = format!(
             "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {primary} {quorum}\n\
@@ -67,6 +62,7 @@ impl Sentinel {
         let log = File::create(folder.path().join("log")).unwrap();
         let child = Command::new(program)
             .arg(folder.path().join("sentinel.conf"))
+            .arg("--sentinel")
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -74,7 +70,7 @@ impl Sentinel {
             .unwrap();
         let sentinel = Self { child, folder, port };
         processes::until("a Sentinel answers", || ask(port, "PING").is_some_and(|reply| reply.contains("PONG")));
-        Some(sentinel)
+        sentinel
     }
 
     /// The port of the primary, as it says.
@@ -85,7 +81,7 @@ impl Sentinel {
 }
 
 fn plain(url: String, servers: Vec<RedisServer>) -> Deployment {
-    Deployment { url, access: Access::default(), servers, sentinels: Vec::new(), _authority: None, _reaper: None }
+    Deployment { url, access: Access::default(), servers, sentinels: Vec::new(), authority: None, _reaper: None }
 }
 
 fn args(words: &[String]) -> Vec<&str> {
@@ -104,7 +100,7 @@ pub fn tls() -> Option<Deployment> {
     let server = RedisServer::start(&program, &args(&words));
     let access = Access { ca_file: Some(ca), cert_file: Some(certificate), key_file: Some(key), ..Access::default() };
     let url = format!("rediss://127.0.0.1:{port}");
-    Some(Deployment { access, _authority: Some(authority), ..plain(url, vec![server]) })
+    Some(Deployment { access, authority: Some(authority), ..plain(url, vec![server]) })
 }
 
 /// What the docs say that an account needs, as arguments of a server.
@@ -141,7 +137,7 @@ pub fn sentinels(replicas: usize, sentinels: usize, seen_at: impl FnOnce(u16) ->
     let online = |server: &RedisServer| server.command("INFO replication").matches("state=online").count();
     processes::until_limit("replicas copy", FOUND_WITHIN, || online(&servers[0]) == replicas);
     // With all replicas in the primary's answer, Sentinels know them from the first one on.
-    let watchers = (0..sentinels).map(|_| Sentinel::start(port, sentinels / 2 + 1)).collect::<Option<Vec<_>>>()?;
+    let watchers: Vec<_> = (0..sentinels).map(|_| Sentinel::start(&program, port, sentinels / 2 + 1)).collect();
     let known = |sentinel: &Sentinel| {
         let said = ask(sentinel.port, "SENTINEL master main").unwrap_or_default();
         let number = |name: &str| said.lines().skip_while(|line| *line != name).nth(2).map(str::to_owned);
@@ -225,6 +221,7 @@ impl Deployment {
         let pids = self.servers.iter().map(RedisServer::pid).chain(self.sentinels.iter().map(|one| one.child.id()));
         let folders = self.servers.iter().map(RedisServer::folder);
         let folders = folders.chain(self.sentinels.iter().map(|sentinel| sentinel.folder.path()));
+        let folders = folders.chain(self.authority.iter().map(Authority::folder));
         let script = "read _; kill -9 $1; shift; rm -rf \"$@\"";
         let reaper = Command::new("/bin/sh")
             .args(["-c", script, "sh"])
@@ -241,10 +238,15 @@ impl Deployment {
 
 /// Where a store that all tests of a process share is: they are kept apart by their namespaces.
 pub fn shared(kind: Kind) -> Option<(String, Access)> {
-    static SENTINELS: OnceLock<Option<Mutex<Deployment>>> = OnceLock::new();
-    static CLUSTER: OnceLock<Option<Mutex<Deployment>>> = OnceLock::new();
+    type Made = OnceLock<Option<Mutex<Deployment>>>;
+    static TLS: Made = OnceLock::new();
+    static ACCOUNT: Made = OnceLock::new();
+    static SENTINELS: Made = OnceLock::new();
+    static CLUSTER: Made = OnceLock::new();
     let keep = |made: Option<Deployment>| made.map(|made| Mutex::new(made.shared()));
     let found = match kind {
+        Kind::RedisTls => TLS.get_or_init(|| keep(tls())),
+        Kind::RedisAccount => ACCOUNT.get_or_init(|| keep(account())),
         Kind::RedisSentinel => SENTINELS.get_or_init(|| keep(sentinels(2, 3, |port| port))),
         _ => CLUSTER.get_or_init(|| keep(cluster(3, 0, &mut |_| None))),
     };
