@@ -18,14 +18,21 @@ use crate::support::bench::Kind;
 use crate::support::scene::Scene;
 use std::future::Future;
 
-/// Runs a case against a store of its own. Those of the memory guard stop it and start it again.
-async fn run<F, R>(kind: Kind, part: &str, case: F)
+/// Cases under which the store goes away: they need one of their own.
+const RESTARTS: [&str; 4] = [
+    "a_store_that_restarted_takes_no_step_before_the_job_is_registered_again",
+    "ticks_that_a_restarted_store_may_have_forgotten_are_refused",
+    "a_restart_that_lost_nothing_that_a_replica_knows_of_is_no_loss_of_decisions",
+    "a_store_tells_what_it_is",
+];
+
+async fn run<F, R>((kind, name): (Kind, &str), case: F)
 where
     F: FnOnce(Scene) -> R,
     R: Future<Output = ()>,
 {
-    let start = if part == "guard" { Bench::start_alone } else { Bench::start };
-    if let Some(bench) = start(kind) {
+    let bench = if RESTARTS.contains(&name) { Bench::start_alone(kind) } else { Bench::start(kind) };
+    if let Some(bench) = bench {
         case(Scene::new(bench).await).await;
     }
 }
@@ -36,7 +43,7 @@ macro_rules! cases {
             $($(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::run(super::Kind::$kind, stringify!($part), super::$part::$case).await;
+                    super::run((super::Kind::$kind, stringify!($case)), super::$part::$case).await;
                 }
             )+)+
         }
@@ -52,6 +59,10 @@ macro_rules! conformance {
         cases!(postgres, Postgres, $($cases)+);
         cases!(pgbouncer, PgBouncer, $($cases)+);
         cases!(mariadb, MariaDb, $($cases)+);
+        cases!(redis_tls, RedisTls, $($cases)+);
+        cases!(redis_account, RedisAccount, $($cases)+);
+        cases!(redis_sentinel, RedisSentinel, $($cases)+);
+        cases!(redis_cluster, RedisCluster, $($cases)+);
     };
 }
 

@@ -6,6 +6,7 @@ use super::link::text;
 use super::table::Table;
 use crate::job::Presence;
 use crate::job::ReplicaId;
+use std::sync::Arc;
 
 fn number_of(presence: &Presence) -> i64 {
     i64::try_from(presence.number).unwrap_or(i64::MAX)
@@ -39,14 +40,16 @@ impl Table<'_> {
         Ok(())
     }
 
-    pub async fn members(&mut self) -> Result<Vec<Presence>, Failure> {
+    pub async fn members(&mut self) -> Result<Vec<Arc<Presence>>, Failure> {
         let query = self.statement("SELECT name, number, written_at, presence FROM onecron_replica WHERE namespace = ");
         let rows = self.rows(query.value(self.namespace).text(" ORDER BY name")).await?;
         // The columns count: they are what a removal compares, even where the text cannot be read.
-        let member = |row| Presence {
-            number: u64::try_from(number(row, 1)).unwrap_or(0),
-            written_at: number(row, 2),
-            ..Presence::from_text(text(row, 0), text(row, 3))
+        let member = |row| {
+            Arc::new(Presence {
+                number: u64::try_from(number(row, 1)).unwrap_or(0),
+                written_at: number(row, 2),
+                ..Presence::from_text(text(row, 0), text(row, 3))
+            })
         };
         Ok(rows.iter().map(member).collect())
     }

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod daemon;
 pub mod proxy;
+pub mod redis_modes;
 pub mod replicas;
 pub mod scene;
 pub mod server;

@@ -1,8 +1,8 @@
-//! A TCP proxy that can swallow replies: the request arrives, its answer does not, and nobody is told.
+//! A TCP proxy that can swallow: what is sent does not arrive, and nobody is told.
 
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
@@ -10,9 +10,22 @@ use tokio::net::TcpListener;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+/// What does not arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Swallow {
+    Nothing,
+    /// Requests do, their answers do not.
+    Replies,
+    /// Neither, and the end of a connection does not either: as if a cable was cut.
+    All,
+    /// The same, for connections by which a Redis copies another.
+    Copies,
+}
+
 pub struct Proxy {
     pub port: u16,
-    swallows: Arc<AtomicBool>,
+    swallows: Arc<AtomicU8>,
     /// The word in a request after which replies vanish.
     word: Arc<Mutex<Option<&'static [u8]>>>,
     _tasks: JoinSet<()>,
@@ -22,7 +35,7 @@ impl Proxy {
     pub async fn start(server_port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let swallows = Arc::new(AtomicBool::new(false));
+        let swallows = Arc::new(AtomicU8::new(0));
         let mut tasks = JoinSet::new();
         let word = Arc::new(Mutex::new(None));
         tasks.spawn(accept(listener, server_port, (swallows.clone(), word.clone())));
@@ -32,7 +45,11 @@ impl Proxy {
     /// From now on, replies vanish (or arrive again).
     pub fn swallow_replies(&self, swallows: bool) {
         *self.word.lock().unwrap() = None;
-        self.swallows.store(swallows, Ordering::SeqCst);
+        self.swallow(if swallows { Swallow::Replies } else { Swallow::Nothing });
+    }
+
+    pub fn swallow(&self, what: Swallow) {
+        self.swallows.store(what as u8, Ordering::SeqCst);
     }
 
     /// Replies vanish from the request on that has this word in it.
@@ -41,8 +58,8 @@ impl Proxy {
     }
 }
 
-/// Whether replies vanish, and from which word in a request on.
-type Rule = (Arc<AtomicBool>, Arc<Mutex<Option<&'static [u8]>>>);
+/// What vanishes, and the word in a request from which on replies do.
+type Rule = (Arc<AtomicU8>, Arc<Mutex<Option<&'static [u8]>>>);
 
 async fn accept(listener: TcpListener, server_port: u16, rule: Rule) {
     let mut pairs = JoinSet::new();
@@ -56,31 +73,39 @@ async fn relay(client: TcpStream, server_port: u16, rule: Rule) {
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
     let (swallows, word) = rule;
-    let requests = async {
-        let mut buffer = vec![0; 65536];
-        while let Ok(count) = from_client.read(&mut buffer).await {
-            let has = |word: &[u8]| buffer[..count].windows(word.len()).any(|part| part == word);
-            if word.lock().unwrap().is_some_and(has) {
-                swallows.store(true, Ordering::SeqCst);
-            }
-            if count == 0 || to_server.write_all(&buffer[..count]).await.is_err() {
-                return;
-            }
+    let (mut request, mut reply) = (vec![0; 65536], vec![0; 65536]);
+    // One that has lost something is cut as soon as it is seen again: what follows would be taken for something else.
+    let (mut copies, mut lost, mut ended) = (false, false, false);
+    loop {
+        let (count, is_reply) = tokio::select! {
+            count = from_client.read(&mut request), if !ended => (count.unwrap_or(0), false),
+            count = from_server.read(&mut reply), if !ended => (count.unwrap_or(0), true),
+            () = tokio::time::sleep(std::time::Duration::from_millis(50)), if ended => (0, false),
+        };
+        copies |= !is_reply && request[..count].windows(5).any(|window| window == b"PSYNC");
+        let has = |word: &[u8]| request[..count].windows(word.len()).any(|part| part == word);
+        if !is_reply && word.lock().unwrap().is_some_and(has) {
+            swallows.store(Swallow::Replies as u8, Ordering::SeqCst);
         }
-    };
-    let replies = async {
-        let mut buffer = vec![0; 65536];
-        while let Ok(count) = from_server.read(&mut buffer).await {
-            if count == 0 {
-                return;
-            }
-            if !swallows.load(Ordering::SeqCst) && to_client.write_all(&buffer[..count]).await.is_err() {
-                return;
-            }
+        let mode = swallows.load(Ordering::SeqCst);
+        let is_cut = mode == Swallow::All as u8 || (mode == Swallow::Copies as u8 && copies);
+        if is_cut {
+            (lost, ended) = (true, ended || count == 0);
+            continue;
         }
-    };
-    tokio::select! {
-        () = requests => {}
-        () = replies => {}
+        if mode == Swallow::Replies as u8 && is_reply && count > 0 {
+            continue;
+        }
+        if lost || count == 0 {
+            return;
+        }
+        let written = if is_reply {
+            to_client.write_all(&reply[..count]).await
+        } else {
+            to_server.write_all(&request[..count]).await
+        };
+        if written.is_err() {
+            return;
+        }
     }
 }
