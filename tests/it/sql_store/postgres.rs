@@ -76,10 +76,10 @@ async fn a_pooler_that_recycles_its_connections_is_not_noticed() {
         let store = open(&url, "default");
         racers.spawn(async move {
             let who = format!("web-{racer}");
-            store.apply(&[register("job")]).await.unwrap();
+            verdict_at_last(&store, register("job")).await;
             let mut won = 0;
             for n in 1..=20 {
-                won += usize::from(verdict(&store, claim(&run("job", n), &who)).await == Verdict::Won);
+                won += usize::from(verdict_at_last(&store, claim(&run("job", n), &who)).await == Verdict::Won);
             }
             won
         });
@@ -88,7 +88,7 @@ async fn a_pooler_that_recycles_its_connections_is_not_noticed() {
     let store = open(&url, "default");
     store.server_time().await.unwrap();
     pooler.admin("RECONNECT");
-    assert_eq!(verdict(&store, claim(&run("job", 1), "web-x")).await, Verdict::Held);
+    assert_eq!(verdict_at_last(&store, claim(&run("job", 1), "web-x")).await, Verdict::Held);
 }
 
 /// What the docs say that the user needs.
