@@ -155,6 +155,7 @@ fn read_fields(
         termination_grace_period: if is_request { HttpSpec::GRACE } else { grace },
         jitter: all.jitter.value_or(built_in.jitter),
         starting_deadline: all.starting_deadline.value().copied(),
+        stale_after: all.stale_after.value().copied(),
         retry: all.retry(),
         output: all.output(),
         history: all.history(),

@@ -23,6 +23,8 @@ mod yaml;
 
 pub use files::BYTES_MOST;
 pub use files::Source;
+pub use files::fingerprint;
+pub use files::is_mounted_alone;
 pub use files::read;
 pub use host::Needs;
 pub use problem::Problem;

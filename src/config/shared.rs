@@ -50,6 +50,7 @@ pub(super) struct Shared {
     pub dst_fold: Field<Fold>,
     pub jitter: Field<Duration>,
     pub starting_deadline: Field<Duration>,
+    pub stale_after: Field<Duration>,
     pub lost_run_policy: Field<LostRunPolicy>,
     pub retry_limit: Field<u32>,
     pub retry_backoff: Field<Duration>,
@@ -81,6 +82,7 @@ impl Shared {
             dst_fold: Field::Absent,
             jitter: Field::Absent,
             starting_deadline: Field::Absent,
+            stale_after: Field::Absent,
             lost_run_policy: Field::Absent,
             retry_limit: Field::Absent,
             retry_backoff: Field::Absent,
@@ -129,6 +131,9 @@ impl Shared {
             }),
             starting_deadline: reader.field(fields, "startingDeadline", |reader, item| {
                 reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(30 * DAY))
+            }),
+            stale_after: reader.field(fields, "staleAfter", |reader, item| {
+                reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(3660 * DAY))
             }),
             lost_run_policy: reader.field(fields, "lostRunPolicy", |reader, item| {
                 reader.choice(item, &[("Report", LostRunPolicy::Report), ("Rerun", LostRunPolicy::Rerun)])
@@ -240,6 +245,7 @@ impl Shared {
             dst_fold: self.dst_fold.or(&below.dst_fold),
             jitter: self.jitter.or(&below.jitter),
             starting_deadline: self.starting_deadline.or(&below.starting_deadline),
+            stale_after: self.stale_after.or(&below.stale_after),
             lost_run_policy: self.lost_run_policy.or(&below.lost_run_policy),
             retry_limit: self.retry_limit.or(&below.retry_limit),
             retry_backoff: self.retry_backoff.or(&below.retry_backoff),

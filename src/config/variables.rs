@@ -126,8 +126,8 @@ fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Op
     if let Value::Scalar(scalar) = &item.node.value
         && is_ambiguous(scalar)
     {
-        let message =
-            format!("`{}` is {}, which YAML may take for a number or a boolean", item.name, quoted(&scalar.text));
+        // Without the value, which may be a password: messages go to the log as well.
+        let message = format!("`{}` has no quotes, and YAML may take it for a number or a boolean", item.name);
         reader.find("E203", item.node.span, message, &format!("quote it: \"{}\"", short(&scalar.text)));
         return None;
     }

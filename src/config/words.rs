@@ -5,7 +5,8 @@ use strsim::osa_distance;
 /// Keys of the file's top level, besides `x-…`.
 pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "jobs"];
 /// Keys of `scheduler`.
-pub(super) const SCHEDULER: &[&str] = &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns", "redact"];
+pub(super) const SCHEDULER: &[&str] =
+    &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns", "reloadInterval", "redact"];
 /// Keys that only a job has.
 pub(super) const JOB_ONLY: &[&str] = &["name", "description", "schedule", "command", "http"];
 /// Keys that a job and `defaults` have.
@@ -24,6 +25,7 @@ pub(super) const SHARED: &[&str] = &[
     "dst",
     "jitter",
     "startingDeadline",
+    "staleAfter",
     "lostRunPolicy",
     "retry",
     "output",

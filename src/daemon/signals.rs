@@ -21,8 +21,8 @@ pub enum Request {
     End(&'static str),
     /// Whoever started this process is gone.
     Stop(&'static str),
-    /// A signal that does nothing in this version.
-    Nothing(&'static str),
+    /// Somebody wants the files of the table to be read now.
+    Reload,
 }
 
 /// Takes over the signals. From here on none of them ends the process. To be called inside a tokio runtime.
@@ -38,7 +38,7 @@ const fn request(signal: i32) -> Option<Request> {
         SIGTERM => Some(Request::End("TERM")),
         SIGINT => Some(Request::End("INT")),
         SIGQUIT => Some(Request::End("QUIT")),
-        SIGHUP => Some(Request::Nothing("HUP")),
+        SIGHUP => Some(Request::Reload),
         _ => None,
     }
 }
