@@ -4,6 +4,7 @@
 //! the one in `docs/jobs.md`, and it never guesses: what it does not understand completely is refused, with a hint.
 
 mod clock_changes;
+mod doubts;
 mod files;
 mod hash;
 mod host;

@@ -6,6 +6,7 @@ use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
 use super::reader::Reader;
+use super::text::quoted;
 use super::units;
 use super::variables;
 use super::words::Level;
@@ -344,7 +345,17 @@ fn timeout(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Option<Duration>>
     if matches!(&item.node.value, Value::Scalar(scalar) if scalar.text.eq_ignore_ascii_case("none")) {
         return Some(None);
     }
-    reader.duration(item, Duration::from_millis(100)..=Duration::from_secs(366 * DAY)).map(Some)
+    let (least, most) = (Duration::from_millis(100), Duration::from_secs(366 * DAY));
+    // What others write for none.
+    let words = ["0", "-1", "off", "never", "false", "infinite", "infinity", "unlimited"];
+    if let Value::Scalar(scalar) = &item.node.value
+        && (words.contains(&scalar.text.to_lowercase().as_str()) || units::duration(&scalar.text) == Ok(Duration::ZERO))
+    {
+        let message = format!("`{}` is {}, and the range is 100ms to 366d", item.name, quoted(&scalar.text));
+        reader.find("E305", item.node.span, message, "a run without limit has `timeout: none`");
+        return None;
+    }
+    reader.duration(item, least..=most).map(Some)
 }
 
 /// A list of exit codes.

@@ -1,5 +1,6 @@
 //! `env`: the environment variables of a job; and values that may come from elsewhere than the table.
 
+use super::doubts;
 use super::host::Need;
 use super::reader::Field;
 use super::reader::Item;
@@ -56,6 +57,7 @@ pub(super) fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<S
             None => is_good = false,
         }
     }
+    doubts::of_variables(reader, &variables, item.node.span);
     is_good.then_some(variables)
 }
 

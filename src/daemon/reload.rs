@@ -16,6 +16,7 @@ use super::look::Look;
 use crate::clock::Clock;
 use crate::config;
 use crate::config::Loaded;
+use crate::config::Severity;
 use crate::config::Source;
 use crate::job::JobTable;
 use crate::job::TableChanges;
@@ -37,15 +38,29 @@ use tokio::sync::mpsc;
 use tokio::sync::oneshot;
 use tokio::sync::watch;
 
-/// A content that has stood for so long is not half of one. Writers that pause for longer should write another file and
-/// rename it.
-const SETTLE: Duration = Duration::from_secs(1);
+#[cfg(test)]
+mod tests;
+
 /// So many readings in a row may differ.
 const READINGS_MOST: u32 = 30;
-/// How long a reading is waited for.
-const READ_WITHIN: Duration = Duration::from_secs(10);
-/// Between two checks, whoever asks.
-const PAUSE: Duration = Duration::from_millis(250);
+
+/// How long things take.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// A content that has stood for so long is not half of one. Writers that pause for longer should write another file
+    /// and rename it.
+    settle: Duration,
+    /// How long a reading is waited for.
+    read_within: Duration,
+    /// Between two checks, whoever asks.
+    pause: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { settle: Duration::from_secs(1), read_within: Duration::from_secs(10), pause: Duration::from_millis(250) }
+    }
+}
 
 /// Why the files are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,8 +154,8 @@ struct Reading {
 
 /// Files that tell nothing.
 enum Trouble {
-    /// No answer.
-    Silent,
+    /// No answer for so long.
+    Silent(Duration),
     /// They differ each time.
     Restless,
     /// Nobody can be sent to read them.
@@ -151,7 +166,7 @@ impl Trouble {
     /// What is remembered of it, in place of a fingerprint.
     const fn key(&self) -> &'static str {
         match self {
-            Self::Silent => "silent",
+            Self::Silent(_) => "silent",
             Self::Restless => "restless",
             Self::Unread(_) => "unread",
         }
@@ -159,7 +174,7 @@ impl Trouble {
 
     fn text(&self) -> String {
         match self {
-            Self::Silent => format!("E103 the file system has not answered for {} s", READ_WITHIN.as_secs()),
+            Self::Silent(limit) => format!("E103 the file system has not answered for {limit:?}"),
             Self::Restless => {
                 "E103 each reading finds another content: let whoever writes it write another file and rename it"
                     .to_owned()
@@ -177,6 +192,7 @@ pub struct Reloader {
     asked: mpsc::Receiver<Cause>,
     folders: Option<Arc<Folders>>,
     look: Look,
+    pace: Pace,
     /// The reading under way.
     reading: Option<oneshot::Receiver<Reading>>,
     /// Fingerprint of what is refused.
@@ -200,8 +216,8 @@ impl Reloader {
         let (wishes, asked) = mpsc::channel(1);
         let (revision, last_success) = (origin.table.revision.clone(), clock.now().wall);
         let (state, _) = watch::channel(Reload { revision, last_success, cause: Cause::Start, refused: None });
-        let (folders, reading, refused) = (folders.ok(), None, None);
-        (Self { origin, clock, inbox, asked, folders, look, reading, refused, state }, wishes)
+        let (folders, pace, reading, refused) = (folders.ok(), Pace::default(), None, None);
+        (Self { origin, clock, inbox, asked, folders, look, pace, reading, refused, state }, wishes)
     }
 
     /// How it stands, now and later.
@@ -218,7 +234,7 @@ impl Reloader {
             if self.check(why).await.is_none() {
                 return;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(self.pace.pause).await;
             cause = self.next().await;
         }
     }
@@ -287,7 +303,8 @@ impl Reloader {
         };
         match loaded {
             Err(problems) => {
-                let first = problems.first().map_or_else(String::new, config::Problem::in_a_line);
+                let first = problems.iter().find(|problem| problem.severity == Severity::Error);
+                let first = first.map_or_else(String::new, config::Problem::in_a_line);
                 let first = self.origin.table.scheduler.redact.text(&first).into_owned();
                 self.refuse(cause, &fingerprint, (problems.len(), first));
                 Some(())
@@ -372,7 +389,7 @@ impl Reloader {
             if is_known(&self.origin.fingerprint) || self.refused.as_deref().is_some_and(is_known) {
                 return Ok(seen);
             }
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(self.pace.settle).await;
             let again = self.read().await?;
             if again.fingerprint == seen.fingerprint {
                 return Ok(again);
@@ -401,12 +418,12 @@ impl Reloader {
             }
         };
         let reading = self.reading.insert(reading);
-        match tokio::time::timeout(READ_WITHIN, reading).await {
+        match tokio::time::timeout(self.pace.read_within, reading).await {
             Ok(read) => {
                 self.reading = None;
                 Ok(read.expect("nothing in there panics"))
             }
-            Err(_) => Err(Trouble::Silent),
+            Err(_) => Err(Trouble::Silent(self.pace.read_within)),
         }
     }
 
@@ -419,7 +436,7 @@ impl Reloader {
             sources.iter().map(Source::path).filter(is_alone).map(str::to_owned).collect()
         };
         let Ok(looking) = beside("mounts", look) else { return };
-        if let Ok(Ok(alone)) = tokio::time::timeout(READ_WITHIN, looking).await {
+        if let Ok(Ok(alone)) = tokio::time::timeout(self.pace.read_within, looking).await {
             for file in alone {
                 let detail = "the file is mounted by itself (`subPath`, or a bind mount of one file): mount its folder";
                 events::config_not_reloadable(&file, detail);

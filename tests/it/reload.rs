@@ -156,7 +156,7 @@ fn a_bad_file_is_refused_once_and_a_good_one_after_it_is_taken() {
     let changing = Changing::new(FAST, &["a"]);
     let daemon = changing.start();
     let revision = daemon.wait_for_event("table_loaded")["revision"].clone();
-    changing.rename(&changing.text(&["a"]).replace("schedule", "shcedule"));
+    changing.rename(&changing.text(&["a"]).replace(", schedule:", ", shcedule:"));
     let refused = daemon.wait_for_event("table_refused");
     assert_eq!(
         (&refused["level"], &refused["revision"], &refused["problems"]),
