@@ -128,6 +128,9 @@ impl Daemon {
         let started = settings.clock.now().boot;
         let clock = Arc::clone(&settings.clock);
         let mut daemon = Self { settings };
+        if let Err(error) = signals::survive_hup() {
+            events::setting_warning("HUP", &format!("it ends the daemon until it is ready: {error}"));
+        }
         daemon.introduce();
         let look = Look::default();
         daemon.look_around(&look);

@@ -10,6 +10,8 @@ use signal_hook::consts::SIGTERM;
 use signal_hook_tokio::Signals;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -31,6 +33,14 @@ pub enum Request {
 /// The handlers cannot be installed.
 pub fn listen() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP])
+}
+
+/// A wish to reload must not end a daemon that does not listen yet. It reads its files again as soon as it does.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub fn survive_hup() -> io::Result<()> {
+    signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false))).map(|_| ())
 }
 
 const fn request(signal: i32) -> Option<Request> {

@@ -176,6 +176,33 @@ fn a_bad_file_is_refused_once_and_a_good_one_after_it_is_taken() {
 }
 
 #[test]
+fn what_the_running_table_hides_is_hidden_in_the_report_on_a_bad_one() {
+    let changing = Changing::new(SLOW, &["a"]);
+    let hiding = |text: String| text.replace("reloadInterval", "redact: ['hunter[0-9]'], reloadInterval");
+    fs::write(changing.path(), hiding(changing.text(&["a"]))).unwrap();
+    let daemon = changing.start();
+    changing.rename(&hiding(changing.text(&["a"])).replace("@hourly", "hunter2"));
+    let first = daemon.wait_for_event("table_refused")["first"].as_str().unwrap().to_owned();
+    assert!(first.contains("E302") && first.contains("[redacted]") && !first.contains("hunter2"), "{first}");
+    // And values of variables are in no report at all.
+    let secret = "command: x, env: {PASSWORD: 123456}";
+    changing.rename(&changing.table(&format!("  - {{name: a, schedule: '@hourly', {secret}}}\n")));
+    let first = nth(&daemon, 2, "table_refused")["first"].as_str().unwrap().to_owned();
+    assert!(first.contains("`env.PASSWORD` has no quotes") && !first.contains("123456"), "{first}");
+}
+
+/// The daemon has said that it starts, and listens to no signal yet: its look at what jobs need takes its time.
+#[test]
+fn hup_at_the_very_start_ends_nothing() {
+    let changing = Changing::new(SLOW, &["a"]);
+    let mut daemon = changing.launch().start();
+    signal(daemon.pid(), Signal::SIGHUP);
+    daemon.wait_for_event("daemon_ready");
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit(), 0);
+}
+
+#[test]
 fn a_bad_file_that_becomes_the_running_one_again_is_said_to_be_so() {
     let changing = Changing::new(FAST, &["a"]);
     let daemon = changing.start();

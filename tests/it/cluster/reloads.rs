@@ -13,7 +13,7 @@ use std::fs;
 use std::time::Duration;
 
 /// How often the table changes: in a sample, and in full. Each takes a second and some, in which it must not change again.
-const RELOADS: [usize; 2] = [12, 40];
+const RELOADS: [usize; 2] = [12, 48];
 /// Jobs that are due every second; what they mean changes, or does not.
 const JOBS: [&str; 3] = ["same", "changing", "long"];
 
