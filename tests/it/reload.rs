@@ -195,6 +195,8 @@ fn what_the_running_table_hides_is_hidden_in_the_report_on_a_bad_one() {
 #[test]
 fn hup_at_the_very_start_ends_nothing() {
     let changing = Changing::new(SLOW, &["a"]);
+    let job = |n: usize| format!("  - {{name: j{n}, schedule: '@yearly', command: ['/no/such/{n}']}}\n");
+    fs::write(changing.path(), changing.table(&(0..3000).map(job).collect::<String>())).unwrap();
     let mut daemon = changing.launch().start();
     signal(daemon.pid(), Signal::SIGHUP);
     daemon.wait_for_event("daemon_ready");
