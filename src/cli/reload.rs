@@ -1,5 +1,6 @@
 //! `onecron reload`: asks daemons of this host to read their job files now.
 
+use super::store_args::UNAVAILABLE;
 use super::table_args;
 use clap::Args;
 use nix::errno::Errno;
@@ -11,9 +12,6 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-
-/// Exit code: there is no such daemon, or it cannot be reached (`EX_UNAVAILABLE` of sysexits.h).
-const UNREACHABLE: i32 = 69;
 
 /// Asks the daemon on this host to read its job files now
 ///
@@ -43,7 +41,7 @@ pub fn run(args: &ReloadArgs, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
                     Err(error) => table_args::not_written(err, &error),
                 };
             }
-            (UNREACHABLE, refused.join("\n"))
+            (UNAVAILABLE, refused.join("\n"))
         }
         Err(refusal) => refusal,
     };
@@ -65,7 +63,7 @@ fn ask(pid: i32) -> Result<(), String> {
 /// The processes to ask, or an exit code and what is wrong.
 fn chosen(args: &ReloadArgs) -> Result<Vec<i32>, (i32, String)> {
     if let Some(pid) = args.pid {
-        let fail = |what: &str, hint: &str| Err((UNREACHABLE, format!("error: {what}\nhint: {hint}")));
+        let fail = |what: &str, hint: &str| Err((UNAVAILABLE, format!("error: {what}\nhint: {hint}")));
         // HUP ends most other programs.
         return match fs::read(format!("/proc/{pid}/cmdline")) {
             Ok(line) if is_daemon(&line) => Ok(vec![pid]),
@@ -81,7 +79,7 @@ fn chosen(args: &ReloadArgs) -> Result<Vec<i32>, (i32, String)> {
         [] => {
             let hint = "run it on the host, or in the container, of the daemon; elsewhere: `kill -HUP` there, or wait, since \
                         daemons see changes by themselves";
-            Err((UNREACHABLE, format!("error: no process here was started as `onecron run`\nhint: {hint}")))
+            Err((UNAVAILABLE, format!("error: no process here was started as `onecron run`\nhint: {hint}")))
         }
         [_, _, ..] if !args.all => {
             let pids = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -37,7 +37,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     jobs: BTreeMap<JobName, JobRecords>,
-    members: BTreeMap<ReplicaId, Presence>,
+    members: BTreeMap<ReplicaId, Arc<Presence>>,
     /// What the store says that it is.
     pub identity: Identity,
 }
@@ -90,7 +90,7 @@ impl Records {
             }
         }
         if let Some(mine) = mine {
-            self.members.insert(mine.name.clone(), Presence { written_at: now, ..mine.clone() });
+            self.members.insert(mine.name.clone(), Arc::new(Presence { written_at: now, ..mine.clone() }));
         }
         Gathering { at: now, members: self.members.values().cloned().collect() }
     }
