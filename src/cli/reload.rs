@@ -74,14 +74,17 @@ fn chosen(args: &ReloadArgs) -> Result<Vec<i32>, (i32, String)> {
             Err(_) => fail(&format!("there is no process {pid} here"), "without `--pid` the daemon is looked for"),
         };
     }
-    let found = daemons();
+    picked(daemons(), args.all)
+}
+
+fn picked(found: Vec<i32>, all: bool) -> Result<Vec<i32>, (i32, String)> {
     match found.as_slice() {
         [] => {
             let hint = "run it on the host, or in the container, of the daemon; elsewhere: `kill -HUP` there, or wait, since \
                         daemons see changes by themselves";
             Err((UNAVAILABLE, format!("error: no process here was started as `onecron run`\nhint: {hint}")))
         }
-        [_, _, ..] if !args.all => {
+        [_, _, ..] if !all => {
             let pids = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
             let text =
                 format!("error: several daemons run here: pid {pids}\nhint: name one with `--pid`, or ask `--all`");
@@ -111,6 +114,17 @@ fn is_daemon(line: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_daemons_one_must_be_named_or_all_be_meant() {
+        assert_eq!(picked(vec![7], false), Ok(vec![7]));
+        assert_eq!(picked(vec![7, 9], true), Ok(vec![7, 9]));
+        let (code, text) = picked(vec![7, 9], false).unwrap_err();
+        assert!(code == table_args::USAGE && text.contains("pid 7, 9") && text.contains("--all"), "{text}");
+        for all in [false, true] {
+            assert_eq!(picked(vec![], all).unwrap_err().0, UNAVAILABLE);
+        }
+    }
 
     #[test]
     fn a_daemon_is_known_by_its_first_two_words() {
