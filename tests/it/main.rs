@@ -22,6 +22,7 @@ mod processes;
 mod redaction;
 mod redis_modes;
 mod redis_store;
+mod reload;
 mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;

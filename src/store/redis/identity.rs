@@ -81,8 +81,12 @@ fn found(info: Option<&str>) -> Found {
     let told = Told { info, ..Told::default() };
     let is_replica = matches!(told.get("role"), "slave" | "replica");
     let replica_of = is_replica.then(|| format!("{}:{}", told.get("master_host"), told.get("master_port")));
-    let has_replicas = info.is_some_and(|info| info.lines().any(is_online));
-    Found { identity: of(info), replica_of, has_replicas }
+    Found { identity: of(info), replica_of, has_replicas: info.is_some_and(has_replicas) }
+}
+
+/// Whether a replica copies the server that could take its place.
+pub(super) fn has_replicas(info: &str) -> bool {
+    info.lines().any(is_online)
 }
 
 /// `slave0:ip=10.0.0.2,port=6379,state=online,…`. A program that only fetches a copy for a backup has no port.

@@ -1,6 +1,7 @@
 //! What a Redis server is worth as it is set up.
 
 use super::command::Command;
+use super::identity;
 use super::rights;
 use super::sentinel;
 use super::servers::Servers;
@@ -162,7 +163,7 @@ fn persistence(told: &Told<'_>) -> Option<Finding> {
 
 /// A primary that was replaced goes on answering until it learns of it, and so do we, if it alone is asked.
 fn unconfirmed(told: &Told<'_>) -> Option<Finding> {
-    let has_replicas = told.fails_over || !matches!(told.get("connected_slaves"), "" | "0");
+    let has_replicas = told.fails_over || told.info.is_some_and(identity::has_replicas);
     (has_replicas && told.replicas_wanted == 0).then(|| Finding {
         check: "wait_replicas",
         found: "`?wait-replicas=0`, and the server can be replaced by a replica".into(),
@@ -236,7 +237,8 @@ mod tests {
     #[test]
     fn a_server_that_can_be_replaced_is_worth_what_its_replicas_confirm() {
         let always = [("appendfsync", "always")];
-        let replicated = GOOD.replace("slaves:0", "slaves:1");
+        let replica = "slave0:ip=10.0.0.2,port=6379,state=online,offset=9,lag=0";
+        let replicated = format!("{}{replica}\r\n", GOOD.replace("slaves:0", "slaves:1"));
         let confirmed = |replicas_wanted, fails_over, settings| {
             found(&Told { replicas_wanted, fails_over, ..told(&replicated, settings) })
         };

