@@ -245,6 +245,7 @@ impl Daemon {
             chores.spawn(signals::watch_stdin(sender.clone()));
         }
         let engine = Engine::new(me.clone(), &table, clock.now());
+        let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
         let hands = Hands {
             store,
             store_watch,

@@ -1,7 +1,9 @@
 //! From a URL to a store: the only list of drivers.
 
+use super::Access;
 use super::MemoryStore;
 use super::Store;
+use super::documents::DocumentStore;
 use super::redis::RedisStore;
 use super::sqlite::SqliteStore;
 use crate::clock::Clock;
@@ -9,7 +11,8 @@ use crate::job::Namespace;
 use std::sync::Arc;
 
 /// What exists, for error texts.
-const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey), `sqlite:path` (one host) and \
+const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey), `sqlite:path` (one host), \
+                        `etcd://[user:password@]host1,host2,host3`, `consul://host`, `memcached://host` (best effort) and \
                         `memory:` (one process)";
 
 /// A URL that no driver takes. Its text never holds the URL's password.
@@ -44,7 +47,12 @@ pub enum OpenError {
 ///
 /// # Errors
 /// The URL names no driver, or does not fit it.
-pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, OpenError> {
+pub fn open(
+    url: &str,
+    namespace: &Namespace,
+    access: &Access,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Store>, OpenError> {
     let unfit = |scheme| move |detail| OpenError::Unfit { scheme, detail };
     match url.split_once(':') {
         Some(("redis", rest)) if rest.starts_with("//") => {
@@ -52,6 +60,18 @@ pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<A
         }
         Some(("redis", _)) => Err(unfit("redis:")("two slashes are missing: write redis://host:6379".into())),
         Some(("sqlite", path)) => Ok(Arc::new(SqliteStore::open(path, namespace).map_err(unfit("sqlite:"))?)),
+        Some((scheme @ ("etcd" | "etcds"), rest)) => {
+            let store = slashes(scheme, rest).and_then(|()| DocumentStore::etcd(url, namespace, (access, clock)));
+            Ok(Arc::new(store.map_err(unfit("etcd:"))?))
+        }
+        Some((scheme @ ("consul" | "consuls"), rest)) => {
+            let store = slashes(scheme, rest).and_then(|()| DocumentStore::consul(url, namespace, (access, clock)));
+            Ok(Arc::new(store.map_err(unfit("consul:"))?))
+        }
+        Some((scheme @ "memcached", rest)) => {
+            let store = slashes(scheme, rest).and_then(|()| DocumentStore::memcached(url, namespace, (access, clock)));
+            Ok(Arc::new(store.map_err(unfit("memcached:"))?))
+        }
         Some(("memory", "" | "//")) => Ok(Arc::new(MemoryStore::new(clock))),
         Some(("memory", _)) => Err(unfit("memory:")("nothing follows the colon".into())),
         Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -63,6 +83,11 @@ pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<A
         // Without a scheme it can be anything, also a password: nothing of it is repeated.
         _ => Err(OpenError::NoScheme { hint: hint_without_scheme(url) }),
     }
+}
+
+fn slashes(scheme: &str, rest: &str) -> Result<(), String> {
+    let wanted = || format!("two slashes are missing: write {scheme}://host");
+    rest.starts_with("//").then_some(()).ok_or_else(wanted)
 }
 
 fn is_word(scheme: &str) -> bool {
@@ -91,7 +116,13 @@ fn hint(scheme: &str) -> String {
         "redis+sentinel" | "sentinel" | "redis-sentinel" => "Sentinel is not in this version: name the primary",
         "redis+cluster" | "redis-cluster" => "Redis Cluster is not in this version: name one server",
         "unix" | "redis+unix" | "redis-socket" => "sockets of files are not in this version: name host and port",
-        "postgres" | "postgresql" | "mysql" | "mariadb" | "etcd" | "consul" | "memcached" => {
+        "etcd+tls" => "write etcds://",
+        "consul+tls" => "write consuls://",
+        "http" | "https" => {
+            "an address of etcd is written etcd:// or, with TLS, etcds://; one of Consul consul:// or consuls://"
+        }
+        "memcache" => "did you mean `memcached://`?",
+        "postgres" | "postgresql" | "mysql" | "mariadb" => {
             return format!(" ({scheme} is not in this version)");
         }
         "valkey" | "keydb" | "dragonfly" => "write redis://, it speaks the same protocol",
@@ -99,6 +130,9 @@ fn hint(scheme: &str) -> String {
         "mem" | "ram" => "did you mean `memory:`?",
         other if near(other, "redis") => "did you mean `redis://`?",
         other if near(other, "sqlite") => "did you mean `sqlite:path`?",
+        other if near(other, "etcd") => "did you mean `etcd://`?",
+        other if near(other, "consul") => "did you mean `consul://`?",
+        other if near(other, "memcached") => "did you mean `memcached://`?",
         other if near(other, "memory") => "did you mean `memory:`?",
         _ => return String::new(),
     };
@@ -127,7 +161,7 @@ mod tests {
     use crate::clock::SystemClock;
 
     fn opened(url: &str) -> Result<Arc<dyn Store>, OpenError> {
-        open(url, &Namespace::new("default").unwrap(), Arc::new(SystemClock))
+        open(url, &Namespace::new("default").unwrap(), &Access::default(), Arc::new(SystemClock))
     }
 
     #[test]
@@ -139,6 +173,8 @@ mod tests {
             ("redis://:s3%40cret@cache/0", "redis://cache:6379"),
             ("redis://s3cret@cache", "redis://***@cache:6379"),
             ("sqlite:/var/lib/onecron.db", "sqlite:/var/lib/onecron.db"),
+            ("etcds://app:s3cret@h1,h2:1", "etcds://app@h1:2379,h2:1"),
+            ("consul://:s3cret@h?dc=west", "consul://h:8500?dc=west"),
             ("memory:", "memory:"),
         ] {
             let store = opened(url).unwrap();
@@ -170,6 +206,13 @@ mod tests {
             "sqlite::memory:",
             "sqlite://host/x.db",
             "memory:x",
+            "etcd:host",
+            "etcd://u:s3/cret@h",
+            "etcd://u:s3cret@h?s3cret=1",
+            "consul://s3cret@h",
+            "memcached://h",
+            "memcached://u:s3cret@h?allow-best-effort=true",
+            "https://u:s3cret@h",
         ] {
             let error = opened(url).expect_err(url);
             let text = format!("{error} {error:?}");
@@ -186,6 +229,11 @@ mod tests {
             ("rediss://cache", "TLS is not in this version"),
             ("resid://cache", "did you mean `redis://`?"),
             ("sqlit:x", "did you mean `sqlite:path`?"),
+            ("etdc://a,b", "did you mean `etcd://`?"),
+            ("https://etcd:2379", "with TLS, etcds://"),
+            ("memcache://h", "did you mean `memcached://`?"),
+            ("memcached://h", "allow-best-effort=true"),
+            ("consul:h", "write consul://host"),
             ("mem:", "did you mean `memory:`?"),
             ("valkey://cache", "write redis://"),
             ("localhost:6379", "write redis://host:6379"),

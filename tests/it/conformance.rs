@@ -47,6 +47,9 @@ macro_rules! conformance {
         cases!(sqlite, Sqlite, $($cases)+);
         cases!(redis, Redis, $($cases)+);
         cases!(valkey, Valkey, $($cases)+);
+        cases!(etcd, Etcd, $($cases)+);
+        cases!(consul, Consul, $($cases)+);
+        cases!(memcached, Memcached, $($cases)+);
     };
 }
 

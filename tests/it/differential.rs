@@ -372,7 +372,8 @@ fn at_some_moment(model: &mut Records, step: &Step, said: &Answer, (from, to): (
 
 #[test]
 fn the_stores_agree_on_random_steps() {
-    let benches: Vec<Bench> = [Kind::Sqlite, Kind::Redis, Kind::Valkey].into_iter().filter_map(Bench::start).collect();
+    let benches: Vec<Bench> =
+        [Kind::Sqlite, Kind::Redis, Kind::Valkey, Kind::Memcached].into_iter().filter_map(Bench::start).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cases = AtomicU32::new(0);
     // The seed of a failing sequence is printed and the sequence shrunk; nothing is written beside the source.

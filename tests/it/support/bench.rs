@@ -1,9 +1,11 @@
 //! A store that a test has to itself.
 
+use super::documents;
 use super::server::RedisServer;
 use super::server::find_program;
 use onecron::clock::SystemClock;
 use onecron::job::Namespace;
+use onecron::store::Access;
 use onecron::store::MemoryStore;
 use onecron::store::Store;
 use sqlx::Connection;
@@ -12,6 +14,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,11 +24,16 @@ pub enum Kind {
     Sqlite,
     Redis,
     Valkey,
+    Etcd,
+    Consul,
+    Memcached,
 }
 
 pub struct Bench {
     pub kind: Kind,
     url: String,
+    /// On a server that is shared: what keeps this bench's namespaces apart from those of all others.
+    prefix: String,
     server: Mutex<Option<RedisServer>>,
     folder: TempDir,
     /// A store in memory lives in its handle.
@@ -36,13 +45,19 @@ impl Bench {
     pub fn start(kind: Kind) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut server = None;
+        let mut prefix = String::new();
         let url = match kind {
             Kind::Memory => "memory:".into(),
             Kind::Sqlite => format!("sqlite:{}/onecron.db", folder.path().display()),
             Kind::Redis => server.insert(RedisServer::start(&program(kind)?, &[])).url(),
             Kind::Valkey => server.insert(RedisServer::start(&program(kind)?, &[])).url(),
+            Kind::Etcd | Kind::Consul | Kind::Memcached => {
+                static BENCHES: AtomicUsize = AtomicUsize::new(0);
+                prefix = format!("c{}-", BENCHES.fetch_add(1, Ordering::SeqCst));
+                documents::shared(kind)?.url()
+            }
         };
-        Some(Self { kind, url, server: Mutex::new(server), folder, memory: Mutex::default() })
+        Some(Self { kind, url, prefix, server: Mutex::new(server), folder, memory: Mutex::default() })
     }
 
     /// A handle of its own, as another process has it.
@@ -51,11 +66,18 @@ impl Bench {
             let make = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             return self.memory.lock().unwrap().entry(namespace.into()).or_insert_with(make).clone();
         }
-        open(&self.url, namespace)
+        open(&self.url, &self.namespace(namespace))
+    }
+
+    fn namespace(&self, name: &str) -> String {
+        // A long one stays as long as it is.
+        let rest: String = name.chars().take(63 - self.prefix.len()).collect();
+        format!("{}{rest}", self.prefix)
     }
 
     /// The store goes away and comes back with all that it knew, as one that may have lost something: a server is
-    /// killed and started again, a file is replaced by its copy.
+    /// killed and started again, a file is replaced by its copy; where the server is shared, the mark that says which
+    /// store it is stands for it, as after the restoring of a copy.
     pub async fn restart(&self) {
         match self.kind {
             Kind::Memory => self.memory.lock().unwrap().values().for_each(|store| store.restart()),
@@ -65,6 +87,10 @@ impl Bench {
                 assert_eq!(server.command("SAVE"), "+OK\r\n");
                 server.kill();
                 server.start_again();
+            }
+            Kind::Etcd | Kind::Consul | Kind::Memcached => {
+                let server = documents::shared(self.kind).unwrap();
+                server.put(&format!("onecron/{}/store", self.namespace("default")), r#"{"id":"another"}"#);
             }
             Kind::Sqlite => {
                 let (file, copy) = (self.folder.path().join("onecron.db"), self.folder.path().join("copy.db"));
@@ -83,7 +109,7 @@ impl Bench {
 
 /// Opens a store that must exist.
 pub fn open(url: &str, namespace: &str) -> Arc<dyn Store> {
-    onecron::store::open(url, &Namespace::new(namespace).unwrap(), Arc::new(SystemClock)).unwrap()
+    onecron::store::open(url, &Namespace::new(namespace).unwrap(), &Access::default(), Arc::new(SystemClock)).unwrap()
 }
 
 /// The server's program; `None` where this machine lacks it, unless `REQUIRE_STORES` names it.
@@ -91,6 +117,9 @@ pub fn program(kind: Kind) -> Option<std::path::PathBuf> {
     let (word, name) = match kind {
         Kind::Redis => ("redis", "redis-server"),
         Kind::Valkey => ("valkey", "valkey-server"),
+        Kind::Etcd => ("etcd", "etcd"),
+        Kind::Consul => ("consul", "consul"),
+        Kind::Memcached => ("memcached", "memcached"),
         Kind::Memory | Kind::Sqlite => return None,
     };
     let found = find_program(name);

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod daemon;
+pub mod documents;
 pub mod proxy;
 pub mod replicas;
 pub mod scene;
