@@ -11,7 +11,6 @@ use crate::config;
 use crate::daemon::Daemon;
 use crate::daemon::Settings;
 use crate::store;
-use crate::store::Access;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogFormat;
 use crate::telemetry::logging::LogLevel;
@@ -83,8 +82,7 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
     let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = store::open(url.url.expose(), &namespace, &Access::default(), Arc::clone(&clock))
-        .map_err(|e| format!("error: {e}\n"))?;
+    let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
     let sources = table_args::sources(&args.table.jobs);
     let mut loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let files: Vec<String> = args.table.jobs.iter().map(|path| path.display().to_string()).collect();

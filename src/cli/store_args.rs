@@ -9,7 +9,6 @@ use crate::job::JobName;
 use crate::job::NameError;
 use crate::job::ReplicaId;
 use crate::store;
-use crate::store::Access;
 use crate::store::ErrorKind;
 use crate::store::Store;
 use clap::ArgMatches;
@@ -132,7 +131,7 @@ impl AskArgs {
         }
         let failed =
             |error: store::OpenError| Failed { code: table_args::CONFIG, message: error.to_string(), hint: None };
-        let store = store::open(text, &namespace, &Access::default(), Arc::new(SystemClock)).map_err(failed)?;
+        let store = store::open(text, &namespace, Arc::new(SystemClock)).map_err(failed)?;
         let by = match self.by.as_deref().filter(|by| !by.is_empty()) {
             Some(by) => by.split_whitespace().collect::<Vec<_>>().join("_"),
             None => settings::person(),

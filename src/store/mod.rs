@@ -27,6 +27,7 @@ pub use memory::MemoryStore;
 pub use memory::Records;
 pub use open::OpenError;
 pub use open::open;
+pub use open::open_with;
 
 use crate::job::Answer;
 use crate::job::Gathering;

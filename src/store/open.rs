@@ -47,10 +47,18 @@ pub enum OpenError {
 ///
 /// # Errors
 /// The URL names no driver, or does not fit it.
-pub fn open(
+pub fn open(url: &str, namespace: &Namespace, clock: Arc<dyn Clock>) -> Result<Arc<dyn Store>, OpenError> {
+    open_with(url, &Access::default(), namespace, clock)
+}
+
+/// The same with accounts and certificates that stand beside the URL.
+///
+/// # Errors
+/// As [`open`]; and where the store has no use for them.
+pub fn open_with(
     url: &str,
-    namespace: &Namespace,
     access: &Access,
+    namespace: &Namespace,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Store>, OpenError> {
     let unfit = |scheme| move |detail| OpenError::Unfit { scheme, detail };
@@ -161,7 +169,7 @@ mod tests {
     use crate::clock::SystemClock;
 
     fn opened(url: &str) -> Result<Arc<dyn Store>, OpenError> {
-        open(url, &Namespace::new("default").unwrap(), &Access::default(), Arc::new(SystemClock))
+        open(url, &Namespace::new("default").unwrap(), Arc::new(SystemClock))
     }
 
     #[test]

@@ -44,8 +44,7 @@ fn a_request_is_a_run_like_any_other_and_its_status_is_in_the_log_and_in_the_rec
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let history = runtime.block_on(async {
         let namespace = onecron::job::Namespace::new("default").unwrap();
-        let store = onecron::store::open(&store, &namespace, &onecron::store::Access::default(), Arc::new(SystemClock))
-            .unwrap();
+        let store = onecron::store::open(&store, &namespace, Arc::new(SystemClock)).unwrap();
         store.history(&onecron::job::JobName::new("purge").unwrap(), 10).await.unwrap()
     });
     let oldest = history.last().unwrap();

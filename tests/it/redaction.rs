@@ -115,13 +115,7 @@ async fn a_secret_is_in_no_line_of_the_log_and_in_no_record_whatever_the_mode() 
     assert!(!said.contains("hunter2"), "{said}");
 
     let namespace = Namespace::new("default").unwrap();
-    let store = onecron::store::open(
-        &url,
-        &namespace,
-        &onecron::store::Access::default(),
-        Arc::new(onecron::clock::SystemClock),
-    )
-    .unwrap();
+    let store = onecron::store::open(&url, &namespace, Arc::new(onecron::clock::SystemClock)).unwrap();
     for name in ["log", "passthrough", "discard", "missing"] {
         let history = store.history(&JobName::new(name).unwrap(), 100).await.unwrap();
         let kept: Vec<String> = history.iter().map(|entry| format!("{}{}", entry.error, entry.output_tail)).collect();

@@ -44,8 +44,8 @@ const PLAIN: Form = Form {
 const SECURE: Form =
     Form { scheme: "consuls://", port: 8501, whole: "consuls://[:token@]host1:8501,host2[?dc=name]", ..PLAIN };
 
-/// So many requests go on at once.
-const AT_ONCE: usize = 16;
+/// So many requests go on at once, each with a connection: Consul closes those above 200 from one address.
+const AT_ONCE: usize = 8;
 /// A transaction has 512 kB at most, and in it a document takes a third more than it is long.
 const HISTORY_BYTES_MOST: usize = 256 << 10;
 

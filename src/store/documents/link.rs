@@ -26,6 +26,9 @@ use std::time::Duration;
 const CONNECT_WITHIN: Duration = Duration::from_millis(700);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// So many connections are kept for later requests.
+const IDLE_MOST: usize = 4;
+
 /// A request, without the server.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
@@ -185,6 +188,7 @@ impl Link {
             .retry(reqwest::retry::never())
             .referer(false)
             .http1_only()
+            .pool_max_idle_per_host(IDLE_MOST)
             .connect_timeout(CONNECT_WITHIN)
             .timeout(ANSWER_WITHIN)
             .tls_backend_preconfigured(config)

@@ -52,8 +52,9 @@ fn command_of(kind: Kind, port: u16, folder: &TempDir) -> Option<Vec<String>> {
              http://127.0.0.1:{port} --listen-peer-urls http://127.0.0.1:{peer} --initial-advertise-peer-urls \
              http://127.0.0.1:{peer} --initial-cluster t=http://127.0.0.1:{peer} --unsafe-no-fsync"
         ),
+        // Many replicas have one address here, and Consul's default is 200 connections from each.
         Kind::Consul => format!(
-            "agent -dev -bind=127.0.0.1 -client=127.0.0.1 -http-port={port} -dns-port=-1 -grpc-port=-1 \
+            "agent -hcl=limits{{http_max_conns_per_client=5000}} -dev -bind=127.0.0.1 -client=127.0.0.1 -http-port={port} -dns-port=-1 -grpc-port=-1 \
              -server-port={peer} -serf-lan-port={serf} -serf-wan-port=-1 -log-level=warn"
         ),
         _ => format!("-l 127.0.0.1 -p {port} -U 0 -u nobody -m 256 -M"),
@@ -83,6 +84,15 @@ impl DocumentServer {
         let data = format!("-data-dir={}/data", folder.path().display());
         command.extend(["-server".into(), "-bootstrap-expect=1".into(), data]);
         Some(Self::spawn(Kind::Consul, command, (folder, port)))
+    }
+
+    /// A memcached that drops what it holds when its few MiB are used up.
+    pub fn evicting_memcached() -> Option<Self> {
+        let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+        let command = command_of(Kind::Memcached, port, &folder)?;
+        let mut command: Vec<String> = command.into_iter().filter(|word| word != "-M").collect();
+        command.extend(["-m", "8"].map(str::to_owned));
+        Some(Self::spawn(Kind::Memcached, command, (folder, port)))
     }
 
     fn spawn(kind: Kind, command: Vec<String>, (folder, port): (TempDir, u16)) -> Self {
@@ -149,6 +159,11 @@ impl DocumentServer {
         let length = body.len();
         // An old version, so that the answer comes in one piece.
         ask(self.port, &format!("{method} {path} HTTP/1.0\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}"))
+    }
+
+    /// Some bytes, and all that is answered.
+    pub fn raw(&self, text: &str) -> Option<String> {
+        ask(self.port, text)
     }
 
     /// Some lines to memcached, and all that it answers.

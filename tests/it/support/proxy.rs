@@ -1,7 +1,7 @@
 //! A TCP proxy that can swallow replies: the request arrives, its answer does not, and nobody is told.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering;
 use tokio::io::AsyncReadExt;
 use tokio::io::AsyncWriteExt;
@@ -11,7 +11,8 @@ use tokio::task::JoinSet;
 
 pub struct Proxy {
     pub port: u16,
-    swallows: Arc<AtomicBool>,
+    /// How many more pieces of replies arrive.
+    passes: Arc<AtomicI64>,
     _tasks: JoinSet<()>,
 }
 
@@ -19,26 +20,31 @@ impl Proxy {
     pub async fn start(server_port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let swallows = Arc::new(AtomicBool::new(false));
+        let passes = Arc::new(AtomicI64::new(i64::MAX));
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, server_port, swallows.clone()));
-        Self { port, swallows, _tasks: tasks }
+        tasks.spawn(accept(listener, server_port, passes.clone()));
+        Self { port, passes, _tasks: tasks }
     }
 
     /// From now on, replies vanish (or arrive again).
     pub fn swallow_replies(&self, swallows: bool) {
-        self.swallows.store(swallows, Ordering::SeqCst);
+        self.passes.store(if swallows { 0 } else { i64::MAX }, Ordering::SeqCst);
+    }
+
+    /// So many more replies arrive, and then none.
+    pub fn swallow_replies_after(&self, count: u32) {
+        self.passes.store(count.into(), Ordering::SeqCst);
     }
 }
 
-async fn accept(listener: TcpListener, server_port: u16, swallows: Arc<AtomicBool>) {
+async fn accept(listener: TcpListener, server_port: u16, passes: Arc<AtomicI64>) {
     let mut pairs = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
-        pairs.spawn(relay(client, server_port, swallows.clone()));
+        pairs.spawn(relay(client, server_port, passes.clone()));
     }
 }
 
-async fn relay(client: TcpStream, server_port: u16, swallows: Arc<AtomicBool>) {
+async fn relay(client: TcpStream, server_port: u16, passes: Arc<AtomicI64>) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", server_port)).await else { return };
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
@@ -51,7 +57,8 @@ async fn relay(client: TcpStream, server_port: u16, swallows: Arc<AtomicBool>) {
             if count == 0 {
                 return;
             }
-            if !swallows.load(Ordering::SeqCst) && to_client.write_all(&buffer[..count]).await.is_err() {
+            let passes = passes.fetch_sub(1, Ordering::SeqCst) > 0;
+            if passes && to_client.write_all(&buffer[..count]).await.is_err() {
                 return;
             }
         }
