@@ -4,6 +4,8 @@
 mod pauses;
 mod refusal;
 mod runs;
+mod views;
+mod why;
 
 pub use pauses::Changed;
 pub use pauses::pause;
@@ -16,6 +18,16 @@ pub use runs::Wanted;
 pub use runs::cancel;
 pub use runs::order;
 pub use runs::until_over;
+pub use views::FleetView;
+pub use views::JobView;
+pub use views::PauseView;
+pub use views::ReplicaView;
+pub use views::RunView;
+pub use views::fleet;
+pub use views::job;
+pub use views::run;
+pub use why::Account;
+pub use why::why;
 
 use crate::job::Answer;
 use crate::job::Gathering;

@@ -53,7 +53,7 @@ pub async fn resume(store: &dyn Store, actor: &Actor, jobs: &[JobName]) -> Resul
 /// # Errors
 /// The store did not answer; the mark may stand.
 pub async fn pause_all(store: &dyn Store, actor: &Actor, reason: &str) -> Result<Vec<Changed>, Refusal> {
-    let found = store.meet(None, &[]).await?.members.iter().find_map(Presence::pause);
+    let found = store.meet(None, &[]).await?.members.iter().find_map(|member| member.pause());
     if found.is_none() {
         meet(store, &Presence { number: 1, ..Presence::pause_of_all(&actor.by, reason) }).await?;
     }

@@ -3,7 +3,6 @@
 use super::Actor;
 use super::Refusal;
 use super::apply_one;
-use crate::job::Gathering;
 use crate::job::JobName;
 use crate::job::Order;
 use crate::job::RunKey;
@@ -20,8 +19,6 @@ use tokio::time::sleep;
 const STEADY_WITHIN: Duration = Duration::from_secs(15);
 /// How often a run that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// A replica that has not written its presence for so long is taken for gone: three of its usual meetings.
-const PRESENT_MS: i64 = 45_000;
 
 /// What is wanted of a job.
 #[derive(Debug, Clone)]
@@ -51,11 +48,6 @@ pub struct Ordered {
     pub replicas: usize,
 }
 
-fn replicas(gathering: &Gathering) -> usize {
-    let there = |written_at: i64| gathering.at - written_at < PRESENT_MS;
-    gathering.members.iter().filter(|member| member.is_replica() && there(member.written_at)).count()
-}
-
 /// Orders a run, and says so to the replicas. It returns when the store has it; whoever takes it does so later.
 ///
 /// # Errors
@@ -83,7 +75,7 @@ pub async fn order(store: &dyn Store, actor: &Actor, wanted: &Wanted) -> Result<
                 let found = record.key(job);
                 let again = found != run;
                 let gathering = actor.announce(store, (vec![found.to_string()], vec![job.to_string()])).await?;
-                return Ok(Ordered { run: found, record, again, replicas: replicas(&gathering) });
+                return Ok(Ordered { run: found, record, again, replicas: gathering.replicas().count() });
             }
             (Verdict::Paused, _, Some(record)) => return Err(Refusal::paused(job, &record)),
             (Verdict::Unreadable { .. }, ..) => return Err(Refusal::Unreadable(job.clone())),

@@ -5,6 +5,7 @@ pub mod explain;
 pub mod guardian;
 pub mod next;
 pub mod pause;
+pub mod read;
 pub mod run;
 mod schedules;
 mod settings;
@@ -14,6 +15,7 @@ mod transitions;
 pub mod trigger;
 pub mod validate;
 mod variables;
+pub mod why;
 
 use crate::clock::Clock;
 use crate::clock::SystemClock;
@@ -42,6 +44,11 @@ enum Command {
     Validate(validate::ValidateArgs),
     Next(next::NextArgs),
     Explain(explain::ExplainArgs),
+    Status(read::StatusArgs),
+    Jobs(read::JobsArgs),
+    Runs(read::RunsArgs),
+    Show(read::ShowArgs),
+    Why(why::WhyArgs),
     Trigger(trigger::TriggerArgs),
     Cancel(trigger::CancelArgs),
     Pause(pause::PauseArgs),
@@ -79,6 +86,11 @@ pub fn main() -> u8 {
         }
         Command::Demo(args) => return demo::run(&args, out, err),
         Command::Guardian => return guardian::run(),
+        Command::Status(args) => read::status(&args, given, (out, err)),
+        Command::Jobs(args) => read::jobs(&args, given, (out, err)),
+        Command::Runs(args) => read::runs(&args, given, (out, err)),
+        Command::Show(args) => read::show(&args, given, (out, err)),
+        Command::Why(args) => why::run(&args, given, (out, err)),
         Command::Trigger(args) => trigger::run(&args, given, (out, err)),
         Command::Cancel(args) => trigger::cancel(&args, given, (out, err)),
         Command::Pause(args) => pause::run(&args, given, (out, err)),

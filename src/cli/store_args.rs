@@ -40,6 +40,17 @@ pub struct StoreArgs {
     pub namespace: Option<String>,
 }
 
+/// Where the store is, and how to write what was found there.
+#[derive(Debug, Clone, Args)]
+pub struct ReadArgs {
+    /// Where.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// How to write the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: table_args::Format,
+}
+
 /// Where the store is, and who asks.
 #[derive(Debug, Clone, Args)]
 pub struct AskArgs {
@@ -58,6 +69,7 @@ pub struct AskArgs {
 #[derive(Debug)]
 pub(super) struct Failed {
     pub code: i32,
+    /// Empty where there is nothing to say.
     pub message: String,
     pub hint: Option<String>,
 }
@@ -89,7 +101,9 @@ impl Failed {
     /// Says it, and returns the exit code.
     pub fn say(self, err: &mut dyn Write) -> i32 {
         // Nothing can be done about a closed terminal.
-        let _ = writeln!(err, "error: {}", self.message);
+        if !self.message.is_empty() {
+            let _ = writeln!(err, "error: {}", self.message);
+        }
         if let Some(hint) = self.hint {
             let _ = writeln!(err, "hint: {hint}");
         }
@@ -105,10 +119,10 @@ pub(super) fn job_name(text: &str) -> Result<JobName, Failed> {
     })
 }
 
-impl AskArgs {
-    /// Opens the store of a running fleet, and says who asks. `given` tells arguments from variables and defaults.
-    pub(super) fn open(&self, given: &ArgMatches, err: &mut dyn Write) -> Result<(Arc<dyn Store>, Actor), Failed> {
-        let StoreArgs { store, store_file, namespace } = &self.store;
+impl StoreArgs {
+    /// Opens the store of a running fleet. `given` tells arguments from variables and defaults.
+    pub(super) fn open(&self, given: &ArgMatches, err: &mut dyn Write) -> Result<Arc<dyn Store>, Failed> {
+        let Self { store, store_file, namespace } = self;
         let namespace = settings::namespace(namespace.as_deref())?;
         let url = settings::store_url(store, store_file.as_deref(), given)?;
         if let Some((_, detail)) = &url.doubt {
@@ -131,7 +145,14 @@ impl AskArgs {
         }
         let failed =
             |error: store::OpenError| Failed { code: table_args::CONFIG, message: error.to_string(), hint: None };
-        let store = store::open(text, &namespace, Arc::new(SystemClock)).map_err(failed)?;
+        store::open(text, &namespace, Arc::new(SystemClock)).map_err(failed)
+    }
+}
+
+impl AskArgs {
+    /// Opens the store of a running fleet, and says who asks.
+    pub(super) fn open(&self, given: &ArgMatches, err: &mut dyn Write) -> Result<(Arc<dyn Store>, Actor), Failed> {
+        let store = self.store.open(given, err)?;
         let by = match self.by.as_deref().filter(|by| !by.is_empty()) {
             Some(by) => by.split_whitespace().collect::<Vec<_>>().join("_"),
             None => settings::person(),

@@ -67,7 +67,7 @@ impl About {
 /// Another member, as last seen.
 #[derive(Debug, Clone)]
 pub struct Member {
-    pub presence: Presence,
+    pub presence: Arc<Presence>,
     /// When it was first seen so.
     since: Boot,
     /// Whether it came, or changed, under our eyes. What was there before us may be years old.
@@ -192,7 +192,7 @@ impl Engine {
             self.fleet.number += 1;
             let old =
                 |member: &&Member| member.forget_after().is_some_and(|after| now.boot.since(member.since) >= after);
-            let gone = self.fleet.members.values().filter(old).map(|member| member.presence.clone()).collect();
+            let gone = self.fleet.members.values().filter(old).map(|member| (*member.presence).clone()).collect();
             let mine = Box::new(self.presence(now));
             self.effects.push(Effect::Meet { mine, gone });
         }
@@ -238,7 +238,7 @@ impl Engine {
                 let spread = Duration::from_millis(order(&self.me, &self.fleet.number) % 500);
                 self.fleet.next = now.boot + every(self.lease).saturating_sub(spread);
                 self.outbox.try_now(now.boot);
-                let all_paused = gathering.members.iter().find_map(Presence::pause);
+                let all_paused = gathering.members.iter().find_map(|member| member.pause());
                 self.see_members(now, gathering.members);
                 self.learn_pause_of_all(sent, all_paused);
                 self.compare_tables(now);
@@ -278,7 +278,7 @@ impl Engine {
         self.outbox.want_all(wanted.map(|(name, _)| Topic::Register(name.clone())));
     }
 
-    fn see_members(&mut self, now: Now, found: Vec<Presence>) {
+    fn see_members(&mut self, now: Now, found: Vec<Arc<Presence>>) {
         let mut before = std::mem::take(&mut self.fleet.members);
         let first = !std::mem::replace(&mut self.fleet.has_met, true);
         let mut to_look_at = Vec::new();

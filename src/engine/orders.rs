@@ -14,6 +14,7 @@ use super::Engine;
 use super::Notice;
 use super::RunFacts;
 use super::Topic;
+use super::agenda::Job;
 use super::owed::UNLINKED;
 use super::ticks::Due;
 use super::ticks::had_by_other;
@@ -150,22 +151,27 @@ impl Engine {
                 None => Notice::AllResumed,
             });
         }
-        let wrong: Vec<JobName> = self.jobs.keys().filter(|name| self.pause_step(name).is_some()).cloned().collect();
+        let wrong: Vec<JobName> =
+            self.jobs.iter().filter(|(_, job)| self.wrong_pause(job).is_some()).map(|(name, _)| name.clone()).collect();
         self.outbox.want_all(wrong.into_iter().map(Topic::Pause));
     }
 
     /// Sets the record of a job right, where it says otherwise than the mark that was read since.
     pub(super) fn pause_step(&self, name: &JobName) -> Option<Step> {
-        let job = self.jobs.get(name)?;
+        let (pause, only_if) = self.wrong_pause(self.jobs.get(name)?)?;
+        Some(Step::Pause { job: name.clone(), all: true, pause: pause.cloned(), only_if })
+    }
+
+    /// What its record is to say instead, and the time of the pause that it is to take away.
+    fn wrong_pause(&self, job: &Job) -> Option<(Option<&Pause>, Option<i64>)> {
         if !job.registered || job.pauses.heard >= self.fleet.met_at {
             return None;
         }
-        let (pause, only_if) = match (&self.fleet.all_paused, &job.pauses.all) {
-            (Some(pause), None) => (Some(pause.clone()), None),
-            (None, Some(found)) => (None, Some(found.at)),
-            _ => return None,
-        };
-        Some(Step::Pause { job: name.clone(), all: true, pause, only_if })
+        match (&self.fleet.all_paused, &job.pauses.all) {
+            (Some(pause), None) => Some((Some(pause), None)),
+            (None, Some(found)) => Some((None, Some(found.at))),
+            _ => None,
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Engine {
         // One that drains is on its way out.
         let there = |presence: &&Presence| presence.is_replica() && !presence.draining;
         let members = self.fleet.members.values().filter(|member| member.is_alive(now.boot));
-        let others: Vec<&Presence> = members.map(|member| &member.presence).filter(there).collect();
+        let others: Vec<&Presence> = members.map(|member| &*member.presence).filter(there).collect();
         let (mut kinds, mut differs, mut who) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut detail = String::new();
         for other in others {

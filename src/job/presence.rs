@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
 pub const PRESENT_RUNS_MOST: usize = 500;
 
+/// A replica that has not written its presence for so long is taken for gone: three of its usual meetings.
+const PRESENT_MS: i64 = 45_000;
+
 /// What a member says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Presence {
@@ -161,7 +164,15 @@ pub struct Gathering {
     /// The store's clock, milliseconds since the epoch.
     pub at: i64,
     /// All members, by name; with oneself.
-    pub members: Vec<Presence>,
+    pub members: Vec<Arc<Presence>>,
+}
+
+impl Gathering {
+    /// The replicas that were there of late.
+    pub fn replicas(&self) -> impl Iterator<Item = &Presence> {
+        let there = |member: &&Presence| member.is_replica() && self.at - member.written_at < PRESENT_MS;
+        self.members.iter().map(Arc::as_ref).filter(there)
+    }
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Records {
     jobs: BTreeMap<JobName, Job>,
-    members: BTreeMap<ReplicaId, Presence>,
+    members: BTreeMap<ReplicaId, Arc<Presence>>,
     /// What the store says that it is.
     pub identity: Identity,
 }
@@ -86,7 +86,7 @@ impl Records {
             }
         }
         if let Some(mine) = mine {
-            self.members.insert(mine.name.clone(), Presence { written_at: now, ..mine.clone() });
+            self.members.insert(mine.name.clone(), Arc::new(Presence { written_at: now, ..mine.clone() }));
         }
         Gathering { at: now, members: self.members.values().cloned().collect() }
     }

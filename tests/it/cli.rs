@@ -20,7 +20,10 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
 fn help_shows_what_there_is_and_hides_the_guardian() {
     let (code, help, errors) = ended(&["--help"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
-    for command in ["run", "validate", "next", "explain", "trigger", "cancel", "pause", "resume", "demo"] {
+    for command in [
+        "run", "validate", "next", "explain", "status", "jobs", "runs", "show", "why", "trigger", "cancel", "pause",
+        "resume", "demo",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
     assert!(!help.contains("guardian"));
@@ -66,6 +69,9 @@ fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
         (&["trigger", "a", "--key", ""], "1 to 200"),
         (&["trigger", "a", "--wait=soon"], "30s"),
         (&["cancel", "nightly-sales"], "nightly-sales@2026-03-01T02:00:00Z"),
+        (&["runs", "--since", "soon"], "30s"),
+        (&["show", "nightly-sales"], "nightly-sales@2026-03-01T02:00:00Z"),
+        (&["why", "a", "--at", "yesterday"], "2026-03-01T02:00:00Z"),
         (&["pause"], "--all"),
         (&["pause", "a", "--all"], "cannot be used with"),
         (&["resume"], "--all"),

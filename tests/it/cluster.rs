@@ -6,6 +6,7 @@ mod crash;
 mod orders;
 mod outage;
 mod race;
+mod reading;
 mod rolling;
 mod skew;
 mod slots;

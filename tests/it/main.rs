@@ -26,3 +26,4 @@ mod schedule_changes;
 mod schedule_commands;
 mod sqlite_store;
 mod support;
+mod why;

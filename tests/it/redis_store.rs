@@ -251,7 +251,8 @@ async fn a_presence_that_cannot_be_read_is_listed_and_can_be_removed() {
     let found: Vec<(&str, &str, u64)> =
         members.iter().map(|member| (member.name.as_str(), member.kind.as_str(), member.number)).collect();
     assert_eq!(found, [("new", "", 7), ("odd", "", 0), ("web-1-1", "replica", 3)]);
-    assert_eq!(store.meet(None, &members).await.unwrap().members, []);
+    let members: Vec<Presence> = members.into_iter().map(Arc::unwrap_or_clone).collect();
+    assert!(store.meet(None, &members).await.unwrap().members.is_empty());
 }
 
 /// Replicas must see one another when they need it most; each writes over what it wrote before.
@@ -264,7 +265,7 @@ async fn members_meet_on_a_full_server() {
     let members = store.meet(Some(&presence(2)), &[]).await.unwrap().members;
     assert_eq!(members[0].number, 2);
     store.leave(&members[0].name).await.unwrap();
-    assert_eq!(store.meet(None, &[]).await.unwrap().members, []);
+    assert!(store.meet(None, &[]).await.unwrap().members.is_empty());
 }
 
 /// New claims fail visibly when memory is full. What began must be able to live, to end and to be called lost.

@@ -128,7 +128,7 @@ pub struct World {
     pub random: Random,
     pub faults: Faults,
     pub now: Micros,
-    queue: BTreeMap<(Micros, u64), What>,
+    queue: BTreeMap<(Micros, u64), Box<What>>,
     sequence: u64,
     pub(super) replicas: Vec<Replica>,
     pub records: Records,
@@ -306,7 +306,7 @@ impl World {
             let what = first.remove();
             self.now = at;
             self.events += 1;
-            self.happen(what);
+            self.happen(*what);
         }
         self.now = self.now.max(until);
     }
@@ -321,7 +321,7 @@ impl World {
 
     pub fn put(&mut self, at: Micros, what: What) {
         self.sequence += 1;
-        self.queue.insert((at, self.sequence), what);
+        self.queue.insert((at, self.sequence), Box::new(what));
     }
 
     /// Something rare has happened.

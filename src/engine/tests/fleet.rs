@@ -29,7 +29,10 @@ fn stray() -> RunKey {
 impl Bench {
     /// The members that were found; the store's clock is ours.
     fn meet(&mut self, members: &[Presence]) -> Vec<Effect> {
-        let gathering = Gathering { at: self.now.wall.timestamp_millis(), members: members.to_vec() };
+        let gathering = Gathering {
+            at: self.now.wall.timestamp_millis(),
+            members: members.iter().cloned().map(Arc::new).collect(),
+        };
         self.tell(Event::Met { sent: self.now.boot, result: Ok(gathering) })
     }
 

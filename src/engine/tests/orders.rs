@@ -37,6 +37,7 @@ impl Bench {
     /// The meeting that is due is asked for and answered: these are there.
     fn finds(&mut self, members: Vec<Presence>) -> Vec<Effect> {
         let at = self.now.wall.timestamp_millis();
+        let members = members.into_iter().map(Arc::new).collect();
         self.tell(Event::Met { sent: self.now.boot, result: Ok(Gathering { at, members }) })
     }
 

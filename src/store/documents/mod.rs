@@ -432,7 +432,8 @@ impl DocumentStore {
             // A member that was to be removed and has just written again is there: look again.
             let written = if all == 0 { Vec::new() } else { self.write(groups, &mut tries).await? };
             if written.iter().all(|count| *count == 1) {
-                let mut members: Vec<Presence> = members.into_values().map(|(_, presence)| presence).collect();
+                let members = members.into_values().map(|(_, presence)| Arc::new(presence));
+                let mut members: Vec<Arc<Presence>> = members.collect();
                 members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
                 return Ok(Gathering { at, members });
             }

@@ -51,6 +51,7 @@ use redis::Pipeline;
 use redis::Value;
 use scripts::Script;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::BadReply;
 
@@ -307,7 +308,7 @@ impl Store for RedisStore {
         let replies = self.query("meet", &mut pipeline).await?;
         let [reply] = self.exactly("meet", replies)?;
         let (at, texts): (i64, Vec<(String, String)>) = self.read("meet", reply)?;
-        let mut members: Vec<Presence> = texts.iter().map(|(name, text)| Presence::from_text(name, text)).collect();
+        let mut members: Vec<_> = texts.iter().map(|(name, text)| Arc::new(Presence::from_text(name, text))).collect();
         members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(Gathering { at, members })
     }

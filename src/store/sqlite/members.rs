@@ -5,6 +5,7 @@ use super::rows::Table;
 use crate::job::Presence;
 use crate::job::ReplicaId;
 use sqlx::Row;
+use std::sync::Arc;
 
 const SAVE: &str = "INSERT INTO replica (namespace, name, number, written_at, presence) VALUES (?, ?, ?, ?, ?) \
                     ON CONFLICT (namespace, name) DO UPDATE SET number = excluded.number, \
@@ -32,7 +33,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    pub async fn members(&mut self) -> Result<Vec<Presence>, Failure> {
+    pub async fn members(&mut self) -> Result<Vec<Arc<Presence>>, Failure> {
         let query = sqlx::query(ALL).bind(self.namespace.to_string());
         let rows = query.fetch_all(&mut *self.connection).await?;
         let mut members = Vec::with_capacity(rows.len());
@@ -40,11 +41,11 @@ impl Table<'_> {
             let (name, text): (String, String) = (row.try_get("name")?, row.try_get("presence")?);
             let number = u64::try_from(row.try_get::<i64, _>("number")?).unwrap_or(0);
             // The columns count: they are what a removal compares, even where the text cannot be read.
-            members.push(Presence {
+            members.push(Arc::new(Presence {
                 number,
                 written_at: row.try_get("written_at")?,
                 ..Presence::from_text(&name, &text)
-            });
+            }));
         }
         Ok(members)
     }

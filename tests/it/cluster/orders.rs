@@ -15,7 +15,7 @@ use std::time::Duration;
 const SELDOM: &str = "schedule: '0 0 1 1 *'";
 
 /// Runs a command of the program against the fleet's store, as `ada`: its exit code, and what it says.
-fn ask(fleet: &Fleet, words: &str) -> (i32, String, String) {
+pub fn ask(fleet: &Fleet, words: &str) -> (i32, String, String) {
     let launch = Launch::new(&words.split(' ').collect::<Vec<_>>()).folder(fleet.table.folder.path());
     let output = launch.env("ONECRON_STORE", &fleet.store.url).env("ONECRON_BY", "ada").output();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap().trim().to_owned();
@@ -23,7 +23,7 @@ fn ask(fleet: &Fleet, words: &str) -> (i32, String, String) {
 }
 
 /// The same of one that does what it is told.
-fn told(fleet: &Fleet, words: &str) -> String {
+pub fn told(fleet: &Fleet, words: &str) -> String {
     let (code, output, errors) = ask(fleet, words);
     assert_eq!(code, 0, "{words}: {output} {errors}");
     output

@@ -212,7 +212,7 @@ pub async fn the_mark_that_pauses_all_is_read_by_all(scene: Scene) {
     let mark = Presence { number: 1, ..Presence::pause_of_all("ada@web", "the database moves") };
     scene.store.meet(Some(&mark), &[]).await.unwrap();
     let found = scene.store.meet(None, &[]).await.unwrap();
-    let pause = found.members.iter().find_map(Presence::pause).unwrap();
+    let pause = found.members.iter().find_map(|member| member.pause()).unwrap();
     assert_eq!((pause.by.as_str(), pause.reason.as_str()), ("ada@web", "the database moves"));
     scene.store.leave(&Presence::all_paused()).await.unwrap();
     assert!(scene.store.meet(None, &[]).await.unwrap().members.is_empty());

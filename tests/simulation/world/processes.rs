@@ -47,7 +47,7 @@ impl World {
 
     /// Whether a process is about to be started.
     pub fn is_spawning(&self) -> bool {
-        self.queue.values().any(|what| matches!(what, What::Spawn { .. }))
+        self.queue.values().any(|what| matches!(**what, What::Spawn { .. }))
     }
 
     /// How long a run takes, and its exit code: as its description says.

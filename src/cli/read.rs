@@ -1,0 +1,369 @@
+//! `onecron status`, `jobs`, `runs` and `show`: what the store of a fleet knows.
+
+use super::schedules::parse_instant;
+use super::store_args::Failed;
+use super::store_args::ReadArgs;
+use super::store_args::job_name;
+use super::store_args::wait_for;
+use super::table_args;
+use super::table_args::Format;
+use crate::admin;
+use crate::admin::FleetView;
+use crate::admin::JobView;
+use crate::admin::RunView;
+use crate::config;
+use crate::job::RunKey;
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use clap::ArgMatches;
+use clap::Args;
+use serde::Serialize;
+use std::io;
+use std::io::Write;
+use std::time::Duration;
+
+/// How many decided ticks of a job `status` and `jobs` look at.
+const LATEST: usize = 10;
+
+/// Says how a fleet is: its replicas, what runs, and which jobs need somebody's eye
+///
+/// It reads the store, and needs no daemon. Exit codes: 0; 2 called wrongly; 3 with --check: a job fails, or no replica is
+/// there; 69 the store does not answer; 78 a setting is refused.
+#[derive(Debug, Clone, Args)]
+pub struct StatusArgs {
+    /// End with 3 where a job's last run failed or was missed, or no replica is there
+    #[arg(long)]
+    pub check: bool,
+    /// Where, and how.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// Lists the jobs of a fleet, with their last and next runs
+///
+/// It reads the store, and needs no daemon. Exit codes: 0; 2 called wrongly; 69 the store does not answer; 78 a setting is refused.
+#[derive(Debug, Clone, Args)]
+pub struct JobsArgs {
+    /// Only those that need somebody's eye: the last run failed or was missed, or they are paused
+    #[arg(long)]
+    pub failed: bool,
+    /// Where, and how.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// Lists runs and how they ended, newest first; also ticks that nobody ran, and why
+///
+/// It reads the store, and needs no daemon. Exit codes: 0; 1 the job is not known; 2 called wrongly; 69 the store does not
+/// answer; 78 a setting is refused.
+#[derive(Debug, Clone, Args)]
+pub struct RunsArgs {
+    /// The job [default: all]
+    #[arg(value_name = "JOB")]
+    pub job: Option<String>,
+    /// Only runs that failed, and ticks that were missed
+    #[arg(long)]
+    pub failed: bool,
+    /// Only those of so long ago at most, as 24h, or since an instant
+    #[arg(long, value_name = "DURATION|INSTANT", value_parser = since)]
+    pub since: Option<Since>,
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 50)]
+    pub count: usize,
+    /// Where, and how.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// Shows one run: who had it, when, how it ended, and the end of its output
+///
+/// It reads the store, and needs no daemon. Exit codes: 0; 1 the store knows no such run; 2 called wrongly; 69 the store does
+/// not answer; 78 a setting is refused.
+#[derive(Debug, Clone, Args)]
+pub struct ShowArgs {
+    /// The run's id, as in `run_id` of the log: nightly-sales@2026-03-01T02:00:00Z
+    #[arg(value_name = "RUN_ID")]
+    pub run: String,
+    /// Where, and how.
+    #[command(flatten)]
+    pub read: ReadArgs,
+}
+
+/// The beginning of a span that ends now.
+#[derive(Debug, Clone, Copy)]
+pub enum Since {
+    /// So long ago.
+    Ago(Duration),
+    /// That instant.
+    At(DateTime<Utc>),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let at = parse_instant(text).map(Since::At);
+    at.or_else(|instant| config::parse_duration(text).map(Since::Ago).map_err(|error| format!("{error}; or {instant}")))
+}
+
+impl Since {
+    fn instant(self, now: DateTime<Utc>) -> DateTime<Utc> {
+        match self {
+            Self::Ago(ago) => now - TimeDelta::from_std(ago).unwrap_or(TimeDelta::MAX),
+            Self::At(at) => at,
+        }
+    }
+}
+
+/// Shows a fleet. Returns the exit code.
+pub fn status(args: &StatusArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dyn Write)) -> i32 {
+    let shown = args.read.store.open(given, err).and_then(|store| {
+        let fleet = wait_for(admin::fleet(&*store, LATEST))?;
+        match args.read.output {
+            Format::Json => show_json(out, &fleet)?,
+            Format::Text => write_status(out, &fleet, store.url()).map_err(not_shown)?,
+        }
+        let in_order = !fleet.replicas.is_empty() && !fleet.jobs.iter().any(is_failing);
+        Ok(if args.check && !in_order { table_args::NO } else { table_args::OK })
+    });
+    shown.unwrap_or_else(|failed| failed.say(err))
+}
+
+/// Lists jobs. Returns the exit code.
+pub fn jobs(args: &JobsArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dyn Write)) -> i32 {
+    let shown = args.read.store.open(given, err).and_then(|store| {
+        let mut fleet = wait_for(admin::fleet(&*store, LATEST))?;
+        fleet.jobs.retain(|job| !args.failed || needs_an_eye(job));
+        match args.read.output {
+            Format::Json => show_json(out, &fleet.jobs)?,
+            Format::Text => {
+                write_jobs(out, &fleet.jobs.iter().collect::<Vec<_>>(), now_of(&fleet)).map_err(not_shown)?
+            }
+        }
+        Ok(table_args::OK)
+    });
+    shown.unwrap_or_else(|failed| failed.say(err))
+}
+
+/// Lists runs. Returns the exit code.
+pub fn runs(args: &RunsArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dyn Write)) -> i32 {
+    let shown = args.job.as_deref().map(job_name).transpose().and_then(|name| {
+        let store = args.read.store.open(given, err)?;
+        let (jobs, now) = wait_for(async {
+            let jobs = match &name {
+                Some(name) => vec![admin::job(&*store, name, usize::MAX).await?],
+                None => admin::fleet(&*store, usize::MAX).await?.jobs,
+            };
+            Ok((jobs, store.server_time().await?))
+        })?;
+        let since = args.since.map(|since| since.instant(now));
+        let all = jobs.into_iter().flat_map(|job| job.running.into_iter().chain(job.last_runs));
+        let mut runs: Vec<RunView> = all
+            .filter(|run| !args.failed || run.is_failure() || run.is_missed())
+            .filter(|run| since.is_none_or(|since| run.tick().is_some_and(|tick| tick.to_datetime() >= since)))
+            .map(|run| RunView { output_tail: String::new(), ..run })
+            .collect();
+        runs.sort_by(|one, other| (&other.scheduled_for, &one.job).cmp(&(&one.scheduled_for, &other.job)));
+        runs.truncate(args.count);
+        match args.read.output {
+            Format::Json => show_json(out, &runs)?,
+            Format::Text => write_runs(out, &runs, now).map_err(not_shown)?,
+        }
+        Ok(table_args::OK)
+    });
+    shown.unwrap_or_else(|failed| failed.say(err))
+}
+
+/// Shows a run. Returns the exit code.
+pub fn show(args: &ShowArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dyn Write)) -> i32 {
+    let parsed = RunKey::parse(&args.run).ok_or_else(|| {
+        let hint = "write it as in `run_id` of the log: nightly-sales@2026-03-01T02:00:00Z";
+        Failed::usage(format!("`{}` is no run id", args.run.escape_debug()), hint)
+    });
+    let shown = parsed.and_then(|run| {
+        let store = args.read.store.open(given, err)?;
+        let view = wait_for(admin::run(&*store, &run))?;
+        match args.read.output {
+            Format::Json => show_json(out, &view)?,
+            Format::Text => write_run(out, &view).map_err(not_shown)?,
+        }
+        Ok(table_args::OK)
+    });
+    shown.unwrap_or_else(|failed| failed.say(err))
+}
+
+/// What was read cannot be written. A reader that has gone away, as `head` does, has what it wanted.
+pub(super) fn not_shown(error: io::Error) -> Failed {
+    let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
+    let message = if is_gone { String::new() } else { format!("the result cannot be written: {error}") };
+    Failed { code: table_args::FAILED, message, hint: None }
+}
+
+/// Writes for programs what was read.
+pub(super) fn show_json(out: &mut dyn Write, result: &impl Serialize) -> Result<(), Failed> {
+    serde_json::to_writer_pretty(&mut *out, result).map_err(Into::into).and_then(|()| writeln!(out)).map_err(not_shown)
+}
+
+fn is_failing(job: &JobView) -> bool {
+    job.consecutive_failures > 0 || job.last_run().is_some_and(|run| run.is_failure() || run.is_missed())
+}
+
+fn needs_an_eye(job: &JobView) -> bool {
+    is_failing(job) || job.paused.is_some()
+}
+
+fn now_of(fleet: &FleetView) -> DateTime<Utc> {
+    DateTime::parse_from_rfc3339(&fleet.at).map_or(DateTime::UNIX_EPOCH, |at| at.to_utc())
+}
+
+/// How far an instant is from now, in words.
+fn ago(instant: &str, now: DateTime<Utc>) -> String {
+    let Ok(at) = DateTime::parse_from_rfc3339(instant) else { return String::new() };
+    let delta = now - at.to_utc();
+    let whole = Duration::from_secs(delta.num_seconds().unsigned_abs());
+    // Of a long time the small parts are of no interest.
+    let unit = [86_400, 3_600, 60].into_iter().find(|unit| whole.as_secs() >= unit * 10).unwrap_or(1);
+    let text = config::duration_text(Duration::from_secs(whole.as_secs() / unit * unit));
+    if delta < TimeDelta::zero() { format!("in {text}") } else { format!("{text} ago") }
+}
+
+/// How a tick stands, in a word or two.
+fn how(run: &RunView) -> String {
+    let word = run.outcome.as_deref().unwrap_or(run.state);
+    let reason = if run.reason.is_empty() { String::new() } else { format!(" ({})", run.reason) };
+    let code = run.exit_code.filter(|code| *code != 0).map(|code| format!(" ({code})")).unwrap_or_default();
+    format!("{word}{reason}{code}")
+}
+
+fn row(cells: &[&str]) -> Vec<String> {
+    cells.iter().map(|&cell| cell.to_owned()).collect()
+}
+
+fn write_status(out: &mut dyn Write, fleet: &FleetView, url: &str) -> io::Result<()> {
+    let now = now_of(fleet);
+    let (count, wrong) = (fleet.jobs.len(), fleet.jobs.iter().filter(|job| is_failing(job)).count());
+    let jobs = match (count, wrong) {
+        (0, _) => "no replica has registered a job".to_owned(),
+        (1, 0) => "the one job is in order".to_owned(),
+        (_, 0) => format!("all {count} jobs are in order"),
+        _ => format!("{wrong} of {count} jobs failed last or were missed"),
+    };
+    let replicas = match fleet.replicas.len() {
+        0 => "no replica is there".to_owned(),
+        1 => "1 replica is there".to_owned(),
+        more => format!("{more} replicas are there"),
+    };
+    writeln!(out, "{jobs}; {replicas} ({url})")?;
+    if let Some(pause) = &fleet.paused {
+        let reason = if pause.comment.is_empty() { String::new() } else { format!(" ({})", pause.comment) };
+        writeln!(out, "all jobs are paused, by {}{reason}: `onecron resume --all` lets them go on", pause.by)?;
+    }
+    if !fleet.replicas.is_empty() {
+        writeln!(out)?;
+        let mut rows = vec![row(&["REPLICA", "VERSION", "REVISION", "JOBS", "RUNNING", "UP", "CLOCK"])];
+        for replica in &fleet.replicas {
+            let clock = replica.clock_offset_seconds.map_or_else(String::new, |ahead| format!("{ahead:+.3}s"));
+            let state = if replica.draining { " (draining)" } else { "" };
+            let up = ago(&replica.up_since, now).replace(" ago", "");
+            let (jobs, running) = (replica.jobs.to_string(), replica.running.len().to_string());
+            let revision: String = replica.revision.chars().take(12).collect();
+            rows.push(row(&[
+                &format!("{}{state}", replica.name),
+                &replica.version,
+                &revision,
+                &jobs,
+                &running,
+                &up,
+                &clock,
+            ]));
+        }
+        table_args::write_aligned(out, &rows)?;
+    }
+    let running: Vec<RunView> = fleet.jobs.iter().flat_map(|job| job.running.iter().cloned()).collect();
+    if !running.is_empty() {
+        writeln!(out, "\nopen runs")?;
+        write_runs(out, &running, now)?;
+    }
+    let wrong: Vec<&JobView> = fleet.jobs.iter().filter(|job| needs_an_eye(job)).collect();
+    if !wrong.is_empty() {
+        writeln!(out, "\njobs that need an eye")?;
+        write_jobs(out, &wrong, now)?;
+    }
+    Ok(())
+}
+
+fn write_jobs(out: &mut dyn Write, jobs: &[&JobView], now: DateTime<Utc>) -> io::Result<()> {
+    if jobs.is_empty() {
+        return writeln!(out, "no jobs");
+    }
+    let mut rows = vec![row(&["JOB", "STATE", "SCHEDULE", "ZONE", "LAST", "ENDED", "FAILURES", "NEXT"])];
+    for job in jobs {
+        let state = if job.running.is_empty() { job.state } else { "running" };
+        let last = job.last_run().map(how).unwrap_or_default();
+        let ended = job.last_run().and_then(|run| run.finished_at.as_deref()).map(|at| ago(at, now));
+        let next = job.next.first().map(|next| format!("{next} ({})", ago(next, now))).unwrap_or_default();
+        let (ended, failures) = (ended.unwrap_or_default(), job.consecutive_failures.to_string());
+        rows.push(row(&[&job.name, state, &job.schedule, &job.time_zone, &last, &ended, &failures, &next]));
+    }
+    table_args::write_aligned(out, &rows)
+}
+
+fn write_runs(out: &mut dyn Write, runs: &[RunView], now: DateTime<Utc>) -> io::Result<()> {
+    if runs.is_empty() {
+        return writeln!(out, "no runs");
+    }
+    let mut rows = vec![row(&["RUN", "HOW", "TOOK", "ENDED", "REPLICA"])];
+    for run in runs {
+        let took = run.duration_seconds.map_or_else(String::new, |seconds| format!("{seconds:.3}s"));
+        let ended = run.finished_at.as_deref().map(|at| ago(at, now)).unwrap_or_default();
+        let many = if run.range_count > 1 { format!(" and {} before it", run.range_count - 1) } else { String::new() };
+        rows.push(row(&[&format!("{}{many}", run.run_id), &how(run), &took, &ended, &run.replica]));
+    }
+    table_args::write_aligned(out, &rows)
+}
+
+fn write_run(out: &mut dyn Write, run: &RunView) -> io::Result<()> {
+    let mut rows = vec![row(&["run", &run.run_id]), row(&["how", &how(run)])];
+    let mut add = |title: &str, text: &str| {
+        if !text.is_empty() {
+            rows.push(row(&[title, text]));
+        }
+    };
+    add("replica", &run.replica);
+    add("ordered by", &run.ordered_by);
+    add("started", run.started_at.as_deref().unwrap_or_default());
+    add("ended", run.finished_at.as_deref().unwrap_or_default());
+    add("took", &run.duration_seconds.map_or_else(String::new, |seconds| format!("{seconds:.3}s")));
+    add("attempts", &run.attempts.to_string());
+    add("signal", &run.signal.map_or_else(String::new, |signal| signal.to_string()));
+    add("status", &run.http_status.map_or_else(String::new, |status| status.to_string()));
+    add("error", &run.error);
+    add("said later", &run.late_outcome);
+    if run.range_count > 1 {
+        add("ticks", &format!("{} since {}, settled together", run.range_count, run.range_first));
+    }
+    table_args::write_aligned(out, &rows)?;
+    if !run.output_tail.is_empty() {
+        writeln!(out, "\nthe end of its output\n{}", run.output_tail.trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distance_in_time_is_told_in_few_words() {
+        let now = DateTime::from_timestamp(1_772_330_400, 0).unwrap();
+        for (seconds, text) in [
+            (-1, "in 1s"),
+            (0, "0s ago"),
+            (75, "1m15s ago"),
+            (601, "10m ago"),
+            (3_600 * 30, "30h ago"),
+            (86_400 * 12, "12d ago"),
+        ] {
+            let at = (now - TimeDelta::seconds(seconds)).to_rfc3339();
+            assert_eq!(ago(&at, now), text, "{seconds}");
+        }
+    }
+}

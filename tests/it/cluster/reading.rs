@@ -1,0 +1,54 @@
+//! What people read of a fleet with the program's commands: no daemon is asked.
+
+use super::Fleet;
+use super::FleetStore;
+use super::orders::ask;
+use super::orders::told;
+use crate::processes;
+use serde_json::Value;
+
+const JOBS: &str = "  - {name: good, schedule: '* * * * * *', command: 'echo fine'}\n  \
+                    - {name: bad, schedule: '* * * * * *', command: 'echo oh no; exit 3'}\n  \
+                    - {name: seldom, schedule: '0 0 1 1 *', command: 'true'}\n";
+
+fn json(fleet: &Fleet, words: &str) -> Value {
+    serde_json::from_str(&told(fleet, &format!("{words} -o json"))).unwrap()
+}
+
+#[test]
+fn the_commands_show_what_the_store_knows() {
+    let stores = [FleetStore::redis(), Some(FleetStore::sqlite())];
+    for store in stores.into_iter().flatten() {
+        let fleet = Fleet::start(JOBS, store, 2);
+        processes::until("both have ended a few times", || {
+            ["good", "bad"].into_iter().all(|job| fleet.history(job).iter().filter(|run| run.start > 0).count() >= 3)
+        });
+        let failed = json(&fleet, "runs bad --failed -n 2");
+        let run = failed[0]["run_id"].as_str().unwrap();
+        assert_eq!((failed.as_array().unwrap().len(), &failed[0]["outcome"]), (2, &"failed".into()));
+        let shown = json(&fleet, &format!("show {run}"));
+        assert_eq!((&shown["exit_code"], &shown["output_tail"]), (&3.into(), &"oh no\n".into()), "{shown}");
+        assert!(told(&fleet, &format!("show {run}")).contains("the end of its output\noh no"));
+        let (job, tick) = run.split_once('@').unwrap();
+        let why = told(&fleet, &format!("why {job} --at {tick}"));
+        assert!(why.starts_with(run) && why.contains("failed, exit code 3"), "{why}");
+
+        let status = json(&fleet, "status");
+        let names = |list: &Value| list.as_array().unwrap().iter().map(|one| one["name"].clone()).collect::<Vec<_>>();
+        let replicas: Vec<Value> = fleet.daemons.iter().map(|daemon| daemon.replica().into()).collect();
+        assert_eq!(names(&status["replicas"]), replicas);
+        assert_eq!(names(&status["jobs"]), ["bad", "good", "seldom"]);
+        assert!(status["jobs"][0]["consecutive_failures"].as_u64().unwrap() >= 3, "{status}");
+        assert_eq!(status["jobs"][2]["last_runs"], Value::Array(Vec::new()));
+        let text = told(&fleet, "status");
+        assert!(text.starts_with("1 of 3 jobs failed last or were missed; 2 replicas are there"), "{text}");
+        assert_eq!(ask(&fleet, "status --check").0, 3);
+        assert_eq!(names(&json(&fleet, "jobs --failed")), ["bad"]);
+        assert_eq!(json(&fleet, "runs seldom"), Value::Array(Vec::new()));
+        assert!(json(&fleet, "runs --since 2000-01-01T00:00:00Z -n 1000").as_array().unwrap().len() >= 6);
+        let (code, _, errors) = ask(&fleet, "runs goo");
+        assert!(code == 1 && errors.contains("did you mean `good`?"), "{errors}");
+        let (code, _, errors) = ask(&fleet, "show bad@2001-01-01T00:00:00Z");
+        assert!(code == 1 && errors.contains("knows no run"), "{errors}");
+    }
+}
