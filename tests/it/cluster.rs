@@ -18,6 +18,7 @@ use crate::support::bench::program;
 use crate::support::daemon::Daemon;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
+use crate::support::documents;
 use crate::support::server::RedisServer;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
@@ -46,6 +47,11 @@ impl FleetStore {
         let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = RedisServer::start(&program(Kind::Redis)?, &arguments);
         Some(Self { url: server.url(), server: Some(server) })
+    }
+
+    /// An etcd of one member, where the machine has one. It is that of all tests, but no other fleet is on it.
+    pub fn etcd() -> Option<Self> {
+        Some(Self { url: documents::shared(Kind::Etcd)?.url(), server: None })
     }
 
     /// A file beside the table.
