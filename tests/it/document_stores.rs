@@ -13,6 +13,7 @@ use crate::support::scene::ending;
 use crate::support::scene::registration;
 use crate::support::scene::replica;
 use crate::support::wait_until;
+use crate::support::web::Authority;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
 use onecron::job::Answer;
@@ -483,5 +484,42 @@ async fn a_record_of_a_newer_form_is_not_touched() {
         assert!(matches!(answers[1].verdict, Verdict::Registered { .. }), "{kind:?}");
         let jobs: Vec<JobName> = store.jobs().await.unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(jobs, [JobName::new("other").unwrap()], "{kind:?}: those that can be read");
+    }
+}
+
+#[tokio::test]
+async fn with_tls_both_sides_show_certificates() {
+    for (kind, scheme) in [(Kind::Etcd, "etcds"), (Kind::Consul, "consuls")] {
+        let authority = Authority::new();
+        let Some((_server, port)) = DocumentServer::with_tls(kind, &authority) else { continue };
+        let url = format!("{scheme}://127.0.0.1:{port}");
+        let [certificate, key] = authority.pair();
+        let whole = Access {
+            ca_file: Some(authority.file()),
+            cert_file: Some(certificate.clone()),
+            key_file: Some(key),
+            ..Access::default()
+        };
+        let without_our_own = Access { cert_file: None, key_file: None, ..whole.clone() };
+        let of_another = Access { ca_file: Some(Authority::new().file()), ..whole.clone() };
+        let fails =
+            async |access: &Access| with_access(&url, access).apply(&[register()]).await.unwrap_err().to_string();
+        let error = fails(&of_another).await;
+        assert!(error.contains("ca.pem"), "{error}");
+        let error = fails(&without_our_own).await;
+        assert!(error.contains("ertificate"), "{error}");
+        let no_key = Access { key_file: Some(certificate), ..whole.clone() };
+        let error = fails(&no_key).await;
+        assert!(error.contains("server.pem` has no private key"), "{error}");
+        let store = with_access(&url, &whole);
+        assert_eq!(
+            verdict(&store, register()).await,
+            Verdict::Registered { fresh: true, rescheduled: false },
+            "{kind:?}"
+        );
+        let namespace = onecron::job::Namespace::new("default").unwrap();
+        let plain = format!("{}://127.0.0.1", scheme.trim_end_matches('s'));
+        let error = onecron::store::open_with(&plain, &whole, &namespace, Arc::new(SystemClock)).unwrap_err();
+        assert!(error.to_string().contains(&format!("write {scheme}://")), "{error}");
     }
 }

@@ -581,3 +581,6 @@ impl Store for DocumentStore {
         self.remove(who).await.map_err(|failure| self.error("leave", failure))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@
 use super::bench::Kind;
 use super::bench::program;
 use super::server::free_port;
+use super::web::Authority;
 use std::fs::File;
 use std::io::Read;
 use std::io::Write;
@@ -84,6 +85,28 @@ impl DocumentServer {
         let data = format!("-data-dir={}/data", folder.path().display());
         command.extend(["-server".into(), "-bootstrap-expect=1".into(), data]);
         Some(Self::spawn(Kind::Consul, command, (folder, port)))
+    }
+
+    /// One that also listens with TLS, at the port that comes with it, to whoever shows a certificate of the authority.
+    pub fn with_tls(kind: Kind, authority: &Authority) -> Option<(Self, u16)> {
+        let (folder, port, secure) = (tempfile::tempdir().unwrap(), free_port(), free_port());
+        let mut command = command_of(kind, port, &folder)?;
+        let [certificate, key] = authority.pair().map(|path| path.display().to_string());
+        let ca = authority.file().display().to_string();
+        match kind {
+            Kind::Etcd => command.extend([
+                format!("--listen-client-urls=http://127.0.0.1:{port},https://127.0.0.1:{secure}"),
+                format!("--cert-file={certificate}"),
+                format!("--key-file={key}"),
+                format!("--trusted-ca-file={ca}"),
+                "--client-cert-auth".into(),
+            ]),
+            _ => command.push(format!(
+                "-hcl=ports{{https={secure}}} cert_file=\"{certificate}\" key_file=\"{key}\" ca_file=\"{ca}\" \
+                 verify_incoming_https=true"
+            )),
+        }
+        Some((Self::spawn(kind, command, (folder, port)), secure))
     }
 
     /// A memcached that drops what it holds when its few MiB are used up.
