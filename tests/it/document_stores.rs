@@ -3,6 +3,9 @@
 
 use crate::support::bench::Kind;
 use crate::support::bench::open;
+use crate::support::bench::program;
+use crate::support::daemon::Launch;
+use crate::support::daemon::Table;
 use crate::support::documents::DocumentServer;
 use crate::support::documents::EtcdCluster;
 use crate::support::documents::base64;
@@ -14,6 +17,7 @@ use crate::support::scene::registration;
 use crate::support::scene::replica;
 use crate::support::wait_until;
 use crate::support::web::Authority;
+use nix::sys::signal::Signal;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
 use onecron::job::Answer;
@@ -21,6 +25,7 @@ use onecron::job::Expect;
 use onecron::job::JobName;
 use onecron::job::Knew;
 use onecron::job::Outcome;
+use onecron::job::Presence;
 use onecron::job::RunKey;
 use onecron::job::Step;
 use onecron::job::Tick;
@@ -138,6 +143,41 @@ async fn a_burst_over_three_etcd_members_of_which_one_is_killed_has_one_winner_e
     assert!(winners.values().all(|&count| count == 1));
     // A handle that begins with the dead member finds a living one.
     assert_eq!(open(&url, "default").jobs().await.unwrap().len(), JOBS);
+}
+
+/// A replica gives up on a request that is not answered, and with the next one another member is asked.
+#[tokio::test]
+async fn a_member_of_etcd_that_hangs_is_left_for_the_next() {
+    let Some(cluster) = EtcdCluster::start() else { return };
+    let store = open(&cluster.url(), "default");
+    send(&store, &[register()]).await;
+    cluster.members[0].signal(Signal::SIGSTOP);
+    let limit = Duration::from_millis(1250);
+    let registers = [register()];
+    let answered = async || matches!(tokio::time::timeout(limit, store.apply(&registers)).await, Ok(Ok(_)));
+    // If it was the leader, the others elect one first.
+    wait_until("another member answers", answered).await;
+    cluster.members[0].signal(Signal::SIGCONT);
+}
+
+/// What is compared with a store's clock elsewhere is not with one's own here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_says_nothing_of_its_clock_where_the_store_has_none() {
+    let Some(server) = DocumentServer::start(Kind::Memcached) else { return };
+    let table = Table::new("  - name: a\n    schedule: \"@yearly\"\n    command: \"true\"\n");
+    let daemon = Launch::new(&["run", "--jobs", &table.path(), "--store", &server.url()]).start();
+    daemon.wait_for_event("daemon_ready");
+    let store = open(&server.url(), "default");
+    let members = async || store.meet(None, &[]).await.unwrap().members;
+    wait_until("the daemon is there", async || !members().await.is_empty()).await;
+    // Its second meeting: the first one would have measured the clock.
+    wait_until("it comes again", async || members().await.iter().any(|member| member.number > 1)).await;
+    assert_eq!(members().await[0].offset_ms, None);
+    let connected = daemon.wait_for_event("store_connected");
+    assert_eq!(connected["class"], "C");
+    let checks: Vec<String> =
+        daemon.events("store_unsafe").iter().map(|line| line["check"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(checks, ["persistence"]);
 }
 
 #[tokio::test]
@@ -452,9 +492,51 @@ async fn a_wrong_token_of_consul_is_named() {
     names_what_is_wrong(&fails(format!("consul://{place}")).await, &["Permission denied", "key_prefix"]);
     names_what_is_wrong(&fails(format!("consul://:no-s3cret@{place}")).await, &["does not know the token"]);
     names_what_is_wrong(&fails(format!("consul://:root-s3cret@{place}?dc=far")).await, &["`?dc=`"]);
+    // What the docs say that is needed is enough, and it is read from a file.
+    let docs = include_str!("../../docs/stores.md");
+    let rules: Vec<&str> =
+        docs.lines().filter(|line| line.starts_with("key_prefix") || line.starts_with("agent_prefix")).collect();
+    let rules = rules.join("\n");
+    assert_eq!(rules.lines().count(), 2, "{rules}");
+    let ask = |path: &str, body: serde_json::Value| {
+        let (body, head) = (body.to_string(), "HTTP/1.0\r\nX-Consul-Token: root-s3cret\r\nContent-Length:");
+        let answer = server.raw(&format!("PUT {path} {head} {}\r\n\r\n{body}", body.len())).unwrap();
+        let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned();
+        serde_json::from_str::<serde_json::Value>(&body).unwrap_or_else(|_| panic!("{answer}"))
+    };
+    ask("/v1/acl/policy", serde_json::json!({"Name": "onecron", "Rules": rules}));
+    let token = ask("/v1/acl/token", serde_json::json!({"Policies": [{"Name": "onecron"}]}));
+    let token = token["SecretID"].as_str().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let store = with_access(&format!("consul://{place}"), &password_file(folder.path(), "root-s3cret\n"));
+    let store = with_access(&format!("consul://{place}"), &password_file(folder.path(), &format!("{token}\n")));
     assert_eq!(verdict(&store, claim(1, "web-1")).await, Verdict::Won);
+    let checks: Vec<&str> = store.probe().await.unwrap().findings.iter().map(|finding| finding.check).collect();
+    assert_eq!(checks, ["members", "persistence"]);
+    let mine = Presence::new(replica("web-1"), Presence::REPLICA);
+    assert_eq!(store.meet(Some(&mine), &[]).await.unwrap().members.len(), 1);
+    store.leave(&mine.name).await.unwrap();
+    store.retire(Duration::from_secs(3600)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_snapshot_of_consul_that_is_restored_is_noticed() {
+    let Some(server) = DocumentServer::start(Kind::Consul) else { return };
+    let file = tempfile::tempdir().unwrap();
+    let consul = |command: &str| {
+        let mut consul = std::process::Command::new(program(Kind::Consul).unwrap());
+        consul.args(["snapshot", command, &format!("-http-addr=127.0.0.1:{}", server.port)]);
+        let done = consul.arg(file.path().join("snapshot")).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    let store = open(&server.url(), "default");
+    store.apply(&[register()]).await.unwrap();
+    consul("save");
+    store.apply(&[claim(1, "web-1")]).await.unwrap();
+    let before = store.identity().await.unwrap();
+    assert_eq!(verdict(&store, Step::Read { run: run(1) }).await, Verdict::Read);
+    consul("restore");
+    assert_eq!(verdict(&store, claim(1, "web-2")).await, Verdict::Unregistered);
+    assert_ne!(store.identity().await.unwrap(), before);
 }
 
 #[tokio::test]

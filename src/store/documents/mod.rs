@@ -96,7 +96,14 @@ struct Outcome {
     /// Nothing changed.
     is_same: bool,
     history: Vec<HistoryChange>,
+    /// What is to be written, until it is.
     group: Group,
+}
+
+impl Outcome {
+    fn take(&mut self) -> Group {
+        std::mem::take(&mut self.group)
+    }
 }
 
 /// The tries of one request. After the first writing, nobody can say that nothing was done.
@@ -281,28 +288,32 @@ impl DocumentStore {
             outcomes.push(outcome(places.iter().map(|at| &steps[*at]), (keys, found), (&identity, own_time)));
         }
         self.add_histories(works, &mut outcomes, tries).await?;
-        let changed = |outcome: &Outcome| !outcome.is_same;
-        let groups: Vec<Group> =
-            outcomes.iter().filter(|outcome| changed(outcome)).map(|outcome| outcome.group.clone()).collect();
+        let groups: Vec<Group> = outcomes.iter_mut().filter(|outcome| !outcome.is_same).map(Outcome::take).collect();
+        let shapes: Vec<(usize, usize)> = groups.iter().map(|group| self.shape(group)).collect();
         let written = if groups.is_empty() { Vec::new() } else { self.write(groups, tries).await? };
-        let mut written = written.into_iter();
+        let mut written = written.into_iter().zip(shapes);
         let mut done = Vec::with_capacity(works.len());
         for ((job, _), outcome) in works.iter().zip(outcomes) {
-            if changed(&outcome) {
-                let count = written.next().unwrap_or(0);
-                let job_key = self.key("job", job.as_str());
-                let decides = outcome.group.iter().position(|write| write.key == job_key).unwrap_or(0);
-                if count <= decides {
+            if !outcome.is_same {
+                let (count, (needed, all)) = written.next().unwrap_or_default();
+                if count < needed {
                     done.push(None);
                     continue;
                 }
-                if count < outcome.group.len() {
+                if count < all {
                     self.change_history(job, outcome.history, tries).await?;
                 }
             }
             done.push(Some(outcome.answers));
         }
         Ok(done)
+    }
+
+    /// How many writes of a job's group have to be made until that is decided, and how many there are.
+    fn shape(&self, group: &Group) -> (usize, usize) {
+        let prefix = self.key("job", "");
+        let decides = group.iter().position(|write| write.key.starts_with(&prefix));
+        (decides.map_or(group.len(), |at| at + 1), group.len())
     }
 
     /// Adds to each group the history that changes with it.

@@ -342,6 +342,10 @@ async fn a_store_whose_documents_went_back_is_another_one() {
     // Whoever has not seen what was written last cannot know. Each step reads before it writes.
     assert_eq!(verdict(&store, claim(1, "we")).await, Verdict::Won);
     let before = store.identity().await.unwrap();
+    // The twin: who does not remember takes the copy for what it was.
+    let twin = MemoryBackend::default();
+    twin.0.lock().unwrap().documents = copy.clone();
+    assert_eq!(verdict(&twin.store(), claim(1, "other")).await, Verdict::Won, "a second time");
     backend.0.lock().unwrap().documents = copy;
     assert_eq!(verdict(&store, claim(1, "other")).await, Verdict::Unregistered, "not won a second time");
     assert_ne!(store.identity().await.unwrap(), before);

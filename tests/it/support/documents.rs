@@ -5,6 +5,9 @@ use super::bench::Kind;
 use super::bench::program;
 use super::server::free_port;
 use super::web::Authority;
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::Read;
 use std::io::Write;
@@ -35,7 +38,8 @@ pub fn shared(kind: Kind) -> Option<&'static DocumentServer> {
     };
     let start = || {
         let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
-        let shell = ["sh", "-c", r#""$@" & cat; kill -9 $!"#, "sh"].map(str::to_owned);
+        let script = r#"folder=$1; shift; "$@" & cat; kill -9 $!; wait; rm -rf "$folder""#;
+        let shell = ["sh", "-c", script, "sh", folder.path().to_str()?].map(str::to_owned);
         let command = shell.into_iter().chain(command_of(kind, port, &folder)?).collect();
         Some(DocumentServer::spawn(kind, command, (folder, port)))
     };
@@ -148,6 +152,11 @@ impl DocumentServer {
     pub fn start_again(&mut self) {
         self.child = spawn(&self.command, &self.folder);
         self.await_ready();
+    }
+
+    /// Stops the process, or lets it go on.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
     fn await_ready(&mut self) {
