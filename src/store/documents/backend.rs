@@ -73,8 +73,9 @@ pub(super) trait Backend: Send + Sync {
     /// How long the history of a job may become, bytes: with the job's other documents it must fit into one request.
     fn history_bytes_most(&self) -> usize;
 
-    /// Reads what is there after all that was acknowledged before.
-    async fn read(&self, keys: &[String]) -> Result<Found, Failure>;
+    /// Reads what is there after all that was acknowledged before: `first`, and not before that `then`. Gives back all, in
+    /// this order.
+    async fn read(&self, first: &[String], then: &[String]) -> Result<Found, Failure>;
 
     /// Reads all documents below a prefix that ends with `/`.
     async fn list(&self, prefix: &str) -> Result<Vec<(String, Document)>, Failure>;

@@ -216,11 +216,15 @@ impl Backend for Consul {
         HISTORY_BYTES_MOST
     }
 
-    async fn read(&self, keys: &[String]) -> Result<Found, Failure> {
-        // As values of one type, each: a stream that borrows them by closures is none that can be sent.
-        let reads: Vec<_> = keys.iter().map(|key| self.read_one(key)).collect();
-        let reads = stream::iter(reads).buffered(AT_ONCE);
-        Ok(Found { documents: reads.try_collect().await?, ..Found::default() })
+    async fn read(&self, first: &[String], then: &[String]) -> Result<Found, Failure> {
+        let mut found = Found::default();
+        for keys in [first, then] {
+            // As values of one type, each: a stream that borrows them by closures is none that can be sent.
+            let reads: Vec<_> = keys.iter().map(|key| self.read_one(key)).collect();
+            let read: Vec<Option<Document>> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+            found.documents.extend(read);
+        }
+        Ok(found)
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(String, Document)>, Failure> {

@@ -1,5 +1,11 @@
 //! Records as JSON that a person can read, with the names of their fields as everywhere. Three documents per job: its
-//! record with its open runs, which most steps write; its closed runs, which they only read; and its history.
+//! record with its open runs and those that were closed last, which most steps write; the runs that were closed before, which
+//! most only read; and its history.
+//!
+//! Invariant: the job's document decides, also where the others cannot be written in the same moment. A run stands in it
+//! until it stands in the other one, where it is copied as it is; what the job's document says of a run or of its removal
+//! counts more than what the other one holds. So whoever reads the job's document first misses no run, and what was written
+//! by somebody who then found the job's document changed does no harm.
 //!
 //! Fields that we do not know are those of a newer version, and stay as they are.
 
@@ -18,9 +24,14 @@ use serde::Serialize;
 use serde_json::Map;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-/// With more closed runs than that in its document, the oldest of a job go before they have stayed as long as its table
-/// says: the document is read with each step and written with each end. As always, only those go that are known to be
+/// So many closed runs stand in the job's document before they are moved to that of the closed ones.
+const RECENT_MOST: usize = 4;
+/// So many runs of that one are named as removed before they are.
+const VOID_MOST: usize = 16;
+/// With more closed runs than that, the oldest of a job go before they have stayed as long as its table says: they are read
+/// with each step. As always, only those go that are known to be
 /// decided without their records, and the floor is raised over them.
 const CLOSED_MOST: usize = 100;
 /// An instant in a document that lies further ahead of our clock is the trace of a wrong clock, milliseconds.
@@ -48,6 +59,9 @@ struct Text {
     job: Record,
     #[serde(default)]
     runs: Vec<Record>,
+    /// Ticks of runs that were dropped and may still stand in the document of the closed ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    void: Vec<String>,
     #[serde(flatten)]
     others: Record,
 }
@@ -57,15 +71,19 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
+/// Runs as they were read from one document.
+type Read = BTreeMap<Tick, (Record, RunRecord)>;
+
 /// All records of a job but its history.
 #[derive(Debug, Clone, Default)]
 pub(super) struct JobDocuments {
     pub records: JobRecords,
     open: Text,
     closed: Text,
-    /// The records of runs as they were read.
-    read: BTreeMap<Tick, Record>,
-    /// Those that we cannot read.
+    in_job: Read,
+    in_closed: Read,
+    void: BTreeSet<Tick>,
+    /// Closed ones that we cannot read.
     strange: Vec<(Option<Tick>, Record, Unreadable)>,
 }
 
@@ -81,30 +99,24 @@ impl JobDocuments {
         };
         let mut documents = Self { open: text(open)?, closed: text(closed)?, ..Self::default() };
         documents.records.job = job_of(&documents.open.job)?;
-        // The document of the job is the one that decides. Where the two could not be written at once, a run may stand
-        // in both: it is open, then.
+        documents.void = documents.open.void.iter().filter_map(|tick| Tick::parse(tick)).collect();
         for record in std::mem::take(&mut documents.closed.runs) {
-            documents.take(record, false)?;
+            match run_of(&record) {
+                Ok(run) => _ = documents.in_closed.insert(run.scheduled_for, (record, run)),
+                // A step is judged by one closed run at most.
+                Err(unreadable) => {
+                    documents.strange.push((Tick::parse(record.field("scheduled_for")), record, unreadable));
+                }
+            }
         }
         for record in std::mem::take(&mut documents.open.runs) {
-            documents.take(record, true)?;
+            let run = run_of(&record)?;
+            documents.in_job.insert(run.scheduled_for, (record, run));
         }
+        let there = documents.in_closed.iter().filter(|(tick, _)| !documents.void.contains(tick));
+        let all = there.chain(&documents.in_job).map(|(tick, (_, run))| (*tick, run.clone()));
+        documents.records.runs = all.collect();
         Ok(documents)
-    }
-
-    fn take(&mut self, record: Record, is_open: bool) -> Result<(), Unreadable> {
-        match run_of(&record) {
-            Ok(run) => {
-                self.read.insert(run.scheduled_for, record);
-                self.records.runs.insert(run.scheduled_for, run);
-            }
-            // Each step is judged by all open runs, and by one closed run at most.
-            Err(unreadable) if is_open => return Err(unreadable),
-            Err(unreadable) => {
-                self.strange.push((Tick::parse(record.field("scheduled_for")), record, unreadable));
-            }
-        }
-        Ok(())
     }
 
     /// Whether the step is about a run that we cannot read.
@@ -125,31 +137,44 @@ impl JobDocuments {
         self.records.runs.values().filter(|run| !run.is_open()).count() > CLOSED_MOST
     }
 
-    /// The job's document, written at that time.
-    pub fn open_text(&mut self, now: i64) -> String {
-        let job = self.records.job.as_ref().map(JobRecord::fields);
-        let mut text = std::mem::take(&mut self.open);
-        text.written_at = now;
-        overlay(&mut text.job, job.unwrap_or_default());
-        text.runs = self.runs(true);
-        text_of(&text)
-    }
-
-    /// The document of the closed runs.
-    pub fn closed_text(&mut self) -> String {
-        let mut text = std::mem::take(&mut self.closed);
-        text.runs = self.strange.drain(..).map(|(_, record, _)| record).collect();
-        text.runs.extend(self.runs(false));
-        text_of(&text)
-    }
-
-    fn runs(&self, open: bool) -> Vec<Record> {
-        let with_others = |run: &RunRecord| {
-            let mut record = self.read.get(&run.scheduled_for).cloned().unwrap_or_default();
-            overlay(&mut record, run.fields());
-            record
+    /// What is to be written: the document of the closed runs where it changes, and that of the job, at that time.
+    pub fn texts(mut self, now: i64) -> (Option<String>, String) {
+        let runs = &self.records.runs;
+        // Only what is committed is moved.
+        let is_movable =
+            |(tick, (_, run)): &(&Tick, &(Record, RunRecord))| !run.is_open() && runs.get(tick) == Some(run);
+        let mut moved: Read = self.in_job.iter().filter(is_movable).map(|(tick, read)| (*tick, read.clone())).collect();
+        if moved.len() <= RECENT_MOST && self.void.len() < VOID_MOST {
+            moved.clear();
+        } else {
+            self.in_closed.retain(|tick, _| !self.void.contains(tick));
+            self.in_closed.extend(moved.clone());
+        }
+        let is_rewritten = !moved.is_empty() || self.void.len() >= VOID_MOST;
+        let stays = |run: &&RunRecord| {
+            let tick = run.scheduled_for;
+            let is_there = self.in_closed.get(&tick).is_some_and(|(_, found)| found == *run);
+            let is_seen = moved.contains_key(&tick) || !self.in_job.contains_key(&tick);
+            !(is_there && is_seen)
         };
-        self.records.runs.values().filter(|run| run.is_open() == open).map(with_others).collect()
+        let mut open = std::mem::take(&mut self.open);
+        open.written_at = now;
+        overlay(&mut open.job, self.records.job.as_ref().map(JobRecord::fields).unwrap_or_default());
+        open.runs = runs.values().filter(stays).map(|run| self.with_others(run)).collect();
+        open.void = self.in_closed.keys().filter(|tick| !runs.contains_key(tick)).map(Tick::to_string).collect();
+        let closed = is_rewritten.then(|| {
+            let strange = self.strange.into_iter().map(|(_, record, _)| record);
+            let runs = strange.chain(self.in_closed.into_values().map(|(record, _)| record)).collect();
+            text_of(&Text { runs, ..self.closed })
+        });
+        (closed, text_of(&open))
+    }
+
+    fn with_others(&self, run: &RunRecord) -> Record {
+        let read = [&self.in_job, &self.in_closed].into_iter().find_map(|read| read.get(&run.scheduled_for));
+        let mut record = read.map(|(record, _)| record.clone()).unwrap_or_default();
+        overlay(&mut record, run.fields());
+        record
     }
 }
 
@@ -253,18 +278,44 @@ mod tests {
         open.insert("colour".into(), "red".into());
         let mut documents = JobDocuments::parse(Some(&text_of(&open)), None).unwrap();
         documents.records.runs.get_mut(&Tick::from_seconds(60)).unwrap().number = 9;
-        let written: Value = serde_json::from_str(&documents.open_text(5)).unwrap();
+        let written: Value = serde_json::from_str(&documents.texts(5).1).unwrap();
         let run = &written["runs"][0];
         assert_eq!((&run["mood"], &run["number"]), (&Value::from(7), &Value::from("9")));
         assert_eq!((&written["colour"], &written["written_at"]), (&Value::from("red"), &Value::from(5)));
     }
 
     #[test]
-    fn a_run_that_stands_in_both_documents_is_open() {
+    fn of_a_run_that_stands_in_both_documents_the_jobs_counts() {
         let text = |state| text_of(&Text { runs: vec![record(&run(60, state))], ..Text::default() });
-        let mut documents = JobDocuments::parse(Some(&text(RunState::Begun)), Some(&text(RunState::Done))).unwrap();
+        let documents = JobDocuments::parse(Some(&text(RunState::Begun)), Some(&text(RunState::Done))).unwrap();
         assert_eq!(documents.records.runs[&Tick::from_seconds(60)].state, RunState::Begun);
-        assert_eq!(documents.closed_text(), r#"{"runs":[]}"#);
+        let (closed, open) = documents.texts(5);
+        assert_eq!(closed, None, "what is there stays");
+        assert!(open.contains("begun"), "{open}");
+    }
+
+    #[test]
+    fn closed_runs_are_moved_once_they_are_committed_and_removed_ones_are_named_until_they_are() {
+        let tick = |n| Tick::from_seconds(60 * n);
+        let (mut open, mut closed) = (String::new(), None::<String>);
+        let mut rewrites = 0;
+        for n in 1..=60 {
+            let before = Some(open.as_str()).filter(|text| !text.is_empty());
+            let mut documents = JobDocuments::parse(before, closed.as_deref()).unwrap();
+            let there: Vec<Tick> = documents.records.runs.keys().copied().collect();
+            assert_eq!(there, (1.max(n - 30)..n).map(tick).collect::<Vec<_>>(), "{n}");
+            documents.records.runs.insert(tick(n), run(60 * n, RunState::Done));
+            documents.records.runs.remove(&tick(n - 30));
+            let (rewritten, text) = documents.texts(n);
+            // Whoever writes the one and then not the other has changed nothing.
+            if let Some(written) = &rewritten {
+                let read = JobDocuments::parse(before, Some(written)).unwrap();
+                assert_eq!(read.records.runs.keys().copied().collect::<Vec<_>>(), there, "{n}");
+                rewrites += 1;
+            }
+            (open, closed) = (text, rewritten.or(closed));
+        }
+        assert!((10..=15).contains(&rewrites), "{rewrites}");
     }
 
     #[test]
@@ -272,13 +323,21 @@ mod tests {
         let mut newer = record(&run(60, RunState::Done));
         newer.insert("format".into(), "2".into());
         let closed = text_of(&Text { runs: vec![newer.clone()], ..Text::default() });
-        let mut documents = JobDocuments::parse(None, Some(&closed)).unwrap();
+        let documents = JobDocuments::parse(None, Some(&closed)).unwrap();
         let read = |second| Step::Read {
             run: crate::job::RunKey::new(crate::job::JobName::new("a").unwrap(), Tick::from_seconds(second)),
         };
         assert_eq!(documents.unreadable(&read(60)), Some(Unreadable(2)));
         assert_eq!(documents.unreadable(&read(120)), None);
-        assert_eq!(documents.closed_text(), closed);
+        let mut full = documents.clone();
+        for n in 2..10 {
+            full.in_job.insert(
+                Tick::from_seconds(60 * n),
+                (record(&run(60 * n, RunState::Done)), run(60 * n, RunState::Done)),
+            );
+            full.records.runs.insert(Tick::from_seconds(60 * n), run(60 * n, RunState::Done));
+        }
+        assert!(full.texts(5).0.unwrap().contains(&text_of(&newer)), "it is kept when the others are written");
         assert_eq!(JobDocuments::parse(Some(&closed), None).unwrap_err(), Unreadable(2), "an open one stops all");
         assert_eq!(JobDocuments::parse(Some("[1"), None).unwrap_err(), Unreadable(0));
     }

@@ -335,9 +335,9 @@ impl Backend for Etcd {
         HISTORY_BYTES_MOST
     }
 
-    async fn read(&self, keys: &[String]) -> Result<Found, Failure> {
+    async fn read(&self, first: &[String], then: &[String]) -> Result<Found, Failure> {
         let mut found = Found::default();
-        for keys in keys.chunks(READS_MOST) {
+        for keys in [first, then].concat().chunks(READS_MOST) {
             let parts: Vec<Value> = keys.iter().map(|key| json!({"request_range": {"key": encoded(key)}})).collect();
             let answer: Txn = self.ask_for("/v3/kv/txn", &json!({"success": parts}), true).await?;
             if answer.responses.len() != keys.len() {

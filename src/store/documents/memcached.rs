@@ -114,6 +114,7 @@ impl Line {
     async fn gets(&mut self, keys: &[String]) -> Result<BTreeMap<String, Document>, Failure> {
         let mut found = BTreeMap::new();
         for keys in keys.chunks(READS_MOST) {
+            // The server looks at one after the other.
             self.say(format!("gets {}\r\n", keys.join(" ")).as_bytes()).await?;
             loop {
                 let line = self.hear().await?;
@@ -308,7 +309,8 @@ impl Backend for Memcached {
         HISTORY_BYTES_MOST
     }
 
-    async fn read(&self, keys: &[String]) -> Result<Found, Failure> {
+    async fn read(&self, first: &[String], then: &[String]) -> Result<Found, Failure> {
+        let keys = &[first, then].concat()[..];
         self.with(async |line| {
             let stats = line.stats("").await?;
             let mut found = line.gets(keys).await?;

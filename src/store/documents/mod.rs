@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! onecron/<ns>/store            what the store is: a random id that was made once
-//! onecron/<ns>/job/<job>        the job's record and its open runs
-//! onecron/<ns>/closed/<job>     the records of its closed runs
+//! onecron/<ns>/job/<job>        the job's record, its open runs, and those that were closed last
+//! onecron/<ns>/closed/<job>     the runs that were closed before
 //! onecron/<ns>/history/<job>    how ticks ended, newest first
 //! onecron/<ns>/member/<name>    who is there
 //! ```
@@ -190,14 +190,18 @@ impl DocumentStore {
 
     /// Reads documents, and with them what the store is. The store's mark is made where there is none, and made anew
     /// where the store went back: both by whoever sees it first.
-    async fn read(&self, keys: &[String], tries: &mut Tries) -> Result<(Identity, Vec<Option<Document>>), Failure> {
+    async fn read(
+        &self,
+        (keys, then): (&[String], &[String]),
+        tries: &mut Tries,
+    ) -> Result<(Identity, Vec<Option<Document>>), Failure> {
         let mark = format!("onecron/{}/store", self.namespace);
         loop {
             let known = self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let mut all = vec![mark.clone()];
             all.extend(known.iter().map(|(key, _)| key.clone()));
             all.extend_from_slice(keys);
-            let mut found = self.backend.read(&all).await.map_err(|failure| tries.failed(failure))?;
+            let mut found = self.backend.read(&all, then).await.map_err(|failure| tries.failed(failure))?;
             let documents = found.documents.split_off(1 + usize::from(known.is_some()));
             let at = found.documents.get(1).and_then(Option::as_ref).map_or(0, |document| document.version);
             let went_back = known.as_ref().is_some_and(|(_, version)| at < *version);
@@ -279,13 +283,15 @@ impl DocumentStore {
         works: &[Work<'_>],
         tries: &mut Tries,
     ) -> Result<Vec<Option<Vec<Answer>>>, Failure> {
-        let of_job = |(job, _): &Work<'_>| [self.key("job", job.as_str()), self.key("closed", job.as_str())];
-        let keys: Vec<String> = works.iter().flat_map(of_job).collect();
-        let (identity, found) = self.read(&keys, tries).await?;
+        let of = |kind: &str| works.iter().map(|(job, _)| self.key(kind, job.as_str())).collect::<Vec<String>>();
+        let (jobs, closed) = (of("job"), of("closed"));
+        let (identity, mut found) = self.read((&jobs, &closed), tries).await?;
+        let found_closed = found.split_off(jobs.len());
         let own_time = self.own_time();
         let mut outcomes = Vec::with_capacity(works.len());
-        for ((_, places), (keys, found)) in works.iter().zip(keys.chunks(2).zip(found.chunks(2))) {
-            outcomes.push(outcome(places.iter().map(|at| &steps[*at]), (keys, found), (&identity, own_time)));
+        let read = jobs.iter().zip(&found).zip(closed.iter().zip(&found_closed));
+        for ((_, places), (job, closed)) in works.iter().zip(read) {
+            outcomes.push(outcome(places.iter().map(|at| &steps[*at]), (job, closed), (&identity, own_time)));
         }
         self.add_histories(works, &mut outcomes, tries).await?;
         let groups: Vec<Group> = outcomes.iter_mut().filter(|outcome| !outcome.is_same).map(Outcome::take).collect();
@@ -329,7 +335,7 @@ impl DocumentStore {
             return Ok(());
         }
         let keys: Vec<String> = changed.iter().map(|((job, _), _)| self.key("history", job.as_str())).collect();
-        let found = self.backend.read(&keys).await.map_err(|failure| tries.failed(failure))?;
+        let found = self.backend.read(&keys, &[]).await.map_err(|failure| tries.failed(failure))?;
         for ((key, found), (_, outcome)) in keys.into_iter().zip(found.documents).zip(&mut changed) {
             outcome.group.push(self.history_write(key, found.as_ref(), &outcome.history));
         }
@@ -352,7 +358,8 @@ impl DocumentStore {
     ) -> Result<(), Failure> {
         let key = self.key("history", job.as_str());
         loop {
-            let found = self.backend.read(std::slice::from_ref(&key)).await.map_err(|failure| tries.failed(failure))?;
+            let found =
+                self.backend.read(std::slice::from_ref(&key), &[]).await.map_err(|failure| tries.failed(failure))?;
             let found = found.documents.into_iter().next().flatten();
             let group = vec![self.history_write(key.clone(), found.as_ref(), &changes)];
             if self.write(vec![group], tries).await? == [1] {
@@ -377,7 +384,7 @@ impl DocumentStore {
     }
 
     async fn read_history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Failure> {
-        let found = self.backend.read(&[self.key("history", job.as_str())]).await?;
+        let found = self.backend.read(&[self.key("history", job.as_str())], &[]).await?;
         let text = found.documents.first().and_then(Option::as_ref).map(|document| document.text.as_str());
         Ok(document::history_in(text).0.into_iter().take(most).collect())
     }
@@ -492,15 +499,18 @@ fn presence_in(key: &str, text: &str) -> Presence {
     Presence::from_text(value["name"].as_str().unwrap_or(key), text)
 }
 
+/// A document's key, and what was found there.
+type Place<'a> = (&'a String, &'a Option<Document>);
+
 /// Applies the steps of one job, in their order, to its documents.
 fn outcome<'a>(
     steps: impl Iterator<Item = &'a Step> + Clone,
-    (keys, found): (&[String], &[Option<Document>]),
+    (job, closed): (Place<'_>, Place<'_>),
     (identity, own_time): (&Identity, i64),
 ) -> Outcome {
-    let text = |at: usize| found.get(at).and_then(Option::as_ref).map(|document| document.text.as_str());
+    let text = |(_, found): Place<'_>| found.as_ref().map(|document| document.text.clone());
     let mut outcome = Outcome { answers: Vec::new(), is_same: true, history: Vec::new(), group: Vec::new() };
-    let mut documents = match JobDocuments::parse(text(0), text(1)) {
+    let mut documents = match JobDocuments::parse(text(job).as_deref(), text(closed).as_deref()) {
         Ok(documents) => documents,
         Err(Unreadable(format)) => {
             outcome.answers = steps.map(|_| Answer::unreadable(format)).collect();
@@ -527,16 +537,14 @@ fn outcome<'a>(
         outcome.answers.push(answer);
     }
     if !outcome.is_same {
-        let closed = documents.closed_text();
-        let write = |at: usize, text| Write {
-            key: keys[at].clone(),
-            expect: Expect::what_was_found(found[at].as_ref()),
+        let (closed_text, job_text) = documents.texts(now);
+        let write = |(key, found): Place<'_>, text| Write {
+            key: key.clone(),
+            expect: Expect::what_was_found(found.as_ref()),
             text: Some(text),
         };
-        if text(1).is_none_or(|before| before != closed) {
-            outcome.group.push(write(1, closed));
-        }
-        outcome.group.push(write(0, documents.open_text(now)));
+        outcome.group.extend(closed_text.map(|text| write(closed, text)));
+        outcome.group.push(write(job, job_text));
     }
     outcome
 }
@@ -570,7 +578,7 @@ impl Store for DocumentStore {
     }
 
     async fn identity(&self) -> Result<Identity, Error> {
-        let read = self.read(&[], &mut self.tries()).await;
+        let read = self.read((&[], &[]), &mut self.tries()).await;
         read.map(|(identity, _)| identity).map_err(|failure| self.error("identity", failure))
     }
 
