@@ -33,7 +33,7 @@
 //! 4. [`daemon`]: effects become work. Its `driver` is the loop, its `runs` the life of a process.
 //! 5. [`executor`]: processes, their output, and the guardian that stops them when the daemon cannot.
 //! 6. [`store`]: the drivers.
-//! 7. [`schedule`], [`config`]: from texts to ticks and tables. They know nothing of the above.
+//! 7. [`schedule`], [`config`], [`convert`]: from texts to ticks and tables. They know nothing of the above.
 //! 8. [`admin`]: what people ask of a fleet, through its store.
 //! 9. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
 //!
@@ -44,6 +44,7 @@ pub mod admin;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod convert;
 pub mod daemon;
 pub mod engine;
 pub mod executor;

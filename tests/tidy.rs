@@ -17,6 +17,7 @@ const RANKS: &[(&str, u8)] = &[
     ("config", 2),
     ("telemetry", 2),
     ("admin", 3),
+    ("convert", 3),
     ("daemon", 4),
     ("cli", 5),
 ];

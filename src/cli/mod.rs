@@ -1,7 +1,10 @@
 //! The command line: the only place that prints.
 
+pub mod convert;
 pub mod demo;
+pub mod doctor;
 pub mod explain;
+pub mod generated;
 pub mod guardian;
 pub mod next;
 pub mod pause;
@@ -49,11 +52,15 @@ enum Command {
     Runs(read::RunsArgs),
     Show(read::ShowArgs),
     Why(why::WhyArgs),
+    Doctor(doctor::DoctorArgs),
+    Convert(convert::ConvertArgs),
     Trigger(trigger::TriggerArgs),
     Cancel(trigger::CancelArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     Demo(demo::DemoArgs),
+    Completions(generated::CompletionsArgs),
+    Man(generated::ManArgs),
     /// Stops jobs when the daemon that started it cannot (internal)
     #[command(hide = true)]
     Guardian,
@@ -85,12 +92,16 @@ pub fn main() -> u8 {
             return run::run(&args, given, variables::unknown(&Cli::command(), names), err);
         }
         Command::Demo(args) => return demo::run(&args, out, err),
+        Command::Completions(args) => generated::completions(&args, Cli::command(), (out, err)),
+        Command::Man(args) => generated::man(&args, Cli::command(), (out, err)),
         Command::Guardian => return guardian::run(),
         Command::Status(args) => read::status(&args, given, (out, err)),
         Command::Jobs(args) => read::jobs(&args, given, (out, err)),
         Command::Runs(args) => read::runs(&args, given, (out, err)),
         Command::Show(args) => read::show(&args, given, (out, err)),
         Command::Why(args) => why::run(&args, given, (out, err)),
+        Command::Doctor(args) => doctor::run(&args, given, (out, err)),
+        Command::Convert(args) => convert::run(&args, (out, err), now),
         Command::Trigger(args) => trigger::run(&args, given, (out, err)),
         Command::Cancel(args) => trigger::cancel(&args, given, (out, err)),
         Command::Pause(args) => pause::run(&args, given, (out, err)),

@@ -24,7 +24,7 @@ use tokio::runtime;
 /// The store of a daemon that was told nothing.
 pub(super) const DEFAULT_STORE: &str = "sqlite:onecron.db";
 /// Exit code: the store does not answer (`EX_UNAVAILABLE` of sysexits.h).
-const UNAVAILABLE: i32 = 69;
+pub(super) const UNAVAILABLE: i32 = 69;
 
 /// Where the store is.
 #[derive(Debug, Clone, Args)]

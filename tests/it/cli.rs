@@ -21,8 +21,8 @@ fn help_shows_what_there_is_and_hides_the_guardian() {
     let (code, help, errors) = ended(&["--help"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
     for command in [
-        "run", "validate", "next", "explain", "status", "jobs", "runs", "show", "why", "trigger", "cancel", "pause",
-        "resume", "demo",
+        "run", "validate", "next", "explain", "status", "jobs", "runs", "show", "why", "doctor", "convert", "trigger",
+        "cancel", "pause", "resume", "demo",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{command}: {help}");
     }
@@ -259,4 +259,57 @@ fn a_command_about_an_unknown_job_or_run_names_those_that_are_known() {
     let (code, output, _) = ask(&["pause", "nightly-sales", "--by", "bob"]);
     assert_eq!(code, Some(0));
     assert!(output.starts_with("was paused already: nightly-sales, by ada since "), "{output}");
+}
+
+#[test]
+fn completions_and_pages_name_every_command() {
+    let (code, script, errors) = ended(&["completions", "bash"]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    let folder = tempfile::tempdir().unwrap();
+    let (code, output, errors) = ended(&["man", folder.path().to_str().unwrap()]);
+    assert_eq!((code, output.as_str(), errors.as_str()), (Some(0), "", ""));
+    let (_, help, _) = ended(&["--help"]);
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(commands.len() > 10, "{help}");
+    for command in commands.into_iter().filter(|command| *command != "help") {
+        assert!(script.contains(command), "{command}");
+        let page = std::fs::read_to_string(folder.path().join(format!("onecron-{command}.1"))).unwrap();
+        assert!(page.contains(&format!("onecron\\-{command} \\-")), "{page}");
+    }
+    assert!(!folder.path().join("onecron-guardian.1").exists());
+    let (code, _, errors) = ended(&["man", "/nowhere/at/all"]);
+    assert!(code == Some(1) && errors.contains("name a folder"), "{errors}");
+}
+
+#[test]
+fn a_doctor_says_what_is_wrong_and_ends_with_the_code_for_it() {
+    let (code, output, _) = ended(&["doctor", "--store", "redis://127.0.0.1:1"]);
+    assert_eq!(code, Some(69), "{output}");
+    assert!(output.contains("bad    store: "), "{output}");
+    let table = Table::new("  - {name: hello, schedule: 'never', command: 'true'}\n");
+    let launch = Launch::new(&["doctor", "--jobs", &table.path(), "--store", "sqlite:none.db"]);
+    let (code, output, _) = told(&launch.folder(table.folder.path()).output());
+    assert!(code == Some(78) && output.contains("bad    table: "), "{output}");
+}
+
+#[test]
+fn a_crontab_becomes_a_table_that_is_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let crontab = "# nightly\n0 3 * * * /opt/backup --all\n@reboot /opt/start\n*/5 * * * * /opt/poll\n";
+    std::fs::write(folder.path().join("crontab"), crontab).unwrap();
+    let convert = ["convert", "--from", "crontab", "crontab", "--timezone", "Europe/Madrid"];
+    let (code, table, notes) = told(&Launch::new(&convert).folder(folder.path()).output());
+    assert_eq!((code, notes.lines().count()), (Some(0), 1), "{notes}");
+    assert!(notes.starts_with("note: line 3: @reboot"), "{notes}");
+    let strict = [&convert[..], &["--strict"]].concat();
+    assert_eq!(Launch::new(&strict).folder(folder.path()).output().status.code(), Some(3));
+    std::fs::write(folder.path().join("jobs.yaml"), table).unwrap();
+    let validate = Launch::new(&["validate", "--strict", "--elsewhere", "jobs.yaml"]).folder(folder.path());
+    let (code, output, errors) = told(&validate.output());
+    assert_eq!((code, errors.as_str()), (Some(0), ""), "{output}");
+    assert!(output.contains("good: 2 jobs") && output.contains("Europe/Madrid"), "{output}");
+    let (code, _, errors) =
+        told(&Launch::new(&["convert", "--from", "cronjob", "none"]).folder(folder.path()).output());
+    assert!(code == Some(78) && errors.contains("name a file"), "{errors}");
 }

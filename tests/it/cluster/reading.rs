@@ -46,6 +46,10 @@ fn the_commands_show_what_the_store_knows() {
         assert_eq!(names(&json(&fleet, "jobs --failed")), ["bad"]);
         assert_eq!(json(&fleet, "runs seldom"), Value::Array(Vec::new()));
         assert!(json(&fleet, "runs --since 2000-01-01T00:00:00Z -n 1000").as_array().unwrap().len() >= 6);
+        let checks = json(&fleet, "doctor --jobs jobs.yaml");
+        let of = |check: &str| checks.as_array().unwrap().iter().find(|one| one["check"] == check).cloned().unwrap();
+        assert_eq!((&of("store")["health"], &of("clock")["health"]), (&"good".into(), &"good".into()), "{checks}");
+        assert_eq!(of("fleet")["found"], "2 replicas are there, 3 jobs");
         let (code, _, errors) = ask(&fleet, "runs goo");
         assert!(code == 1 && errors.contains("did you mean `good`?"), "{errors}");
         let (code, _, errors) = ask(&fleet, "show bad@2001-01-01T00:00:00Z");

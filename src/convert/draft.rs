@@ -1,0 +1,144 @@
+//! The table that is being made.
+
+use super::Converted;
+use crate::job::JobName;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// A job that is being made. Values are YAML in one line.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Draft {
+    /// Comments above it: notes first said to the caller, and what stood there.
+    pub comments: Vec<String>,
+    /// Its keys, but `name` and `env`, in the order in which they are written.
+    pub keys: Vec<(&'static str, String)>,
+    /// Its variables.
+    pub env: BTreeMap<String, String>,
+}
+
+impl Draft {
+    /// Adds a key.
+    pub fn set(&mut self, key: &'static str, value: impl Into<String>) {
+        self.keys.push((key, value.into()));
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    head: Vec<String>,
+    /// `key: value` lines of `scheduler` and `defaults`.
+    scheduler: Vec<String>,
+    defaults: Vec<String>,
+    body: String,
+    names: BTreeSet<String>,
+    jobs: usize,
+    notes: Vec<String>,
+}
+
+/// A text as YAML that nothing in it can break: JSON's strings are YAML's.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::to_string(text).expect("a text is always JSON")
+}
+
+/// A list of texts likewise.
+pub(super) fn list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+}
+
+/// The nearest job name to a text; empty where nothing of it can be in one.
+fn name_of(text: &str) -> String {
+    let replaced = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let joined: String = replaced.collect();
+    let short: String = joined.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
+    short.chars().take(60).collect::<String>().trim_end_matches('-').to_owned()
+}
+
+impl Table {
+    /// A comment at the top.
+    pub fn head(&mut self, line: impl Into<String>) {
+        self.head.push(line.into());
+    }
+
+    /// A line of `scheduler`.
+    pub fn scheduler(&mut self, line: impl Into<String>) {
+        self.scheduler.push(line.into());
+    }
+
+    /// A line of `defaults`.
+    pub fn defaults(&mut self, line: impl Into<String>) {
+        self.defaults.push(line.into());
+    }
+
+    /// Says something to the caller only.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
+    }
+
+    /// Something that is no job, as comments.
+    pub fn leave_out(&mut self, note: &str, lines: &[String]) {
+        self.note(note);
+        let _ = writeln!(self.body, "\n  # NOT CONVERTED: {}", one_line(note));
+        for line in lines {
+            let _ = writeln!(self.body, "  # {}", one_line(line));
+        }
+    }
+
+    /// Adds a job, under a name of its own that is as near as can be to one that was wished for. Notes are told to the
+    /// caller with it, and stand above it.
+    pub fn add(&mut self, wish: &str, notes: &[String], draft: &Draft) -> String {
+        let wish = name_of(wish);
+        let wish = if wish.is_empty() { "job".to_owned() } else { wish };
+        let numbered = (2..).map(|number| format!("{wish}-{number}"));
+        let free = |name: &String| !self.names.contains(name);
+        let name = [wish.clone()].into_iter().chain(numbered).find(free).unwrap_or(wish);
+        debug_assert!(JobName::new(&name).is_ok(), "{name}");
+        self.names.insert(name.clone());
+        self.jobs += 1;
+        if !self.body.is_empty() {
+            self.body.push('\n');
+        }
+        for comment in &draft.comments {
+            let _ = writeln!(self.body, "  # {}", one_line(comment));
+        }
+        for note in notes {
+            self.notes.push(format!("job {name}: {note}"));
+            let _ = writeln!(self.body, "  # NOTE: {}", one_line(note));
+        }
+        let _ = writeln!(self.body, "  - name: {name}");
+        for (key, value) in &draft.keys {
+            let _ = writeln!(self.body, "    {key}: {value}");
+        }
+        if !draft.env.is_empty() {
+            self.body.push_str("    env:\n");
+            for (variable, value) in &draft.env {
+                let _ = writeln!(self.body, "      {variable}: {value}");
+            }
+        }
+        name
+    }
+
+    /// The whole table.
+    pub fn finish(self) -> Converted {
+        let mut table = String::new();
+        for line in &self.head {
+            let _ = writeln!(table, "# {}", one_line(line));
+        }
+        for (key, lines) in [("scheduler", &self.scheduler), ("defaults", &self.defaults)] {
+            if !lines.is_empty() {
+                let _ = writeln!(table, "\n{key}:");
+                lines.iter().for_each(|line| {
+                    let _ = writeln!(table, "  {line}");
+                });
+            }
+        }
+        let _ = write!(table, "\njobs:{}\n{}", if self.jobs == 0 { " []" } else { "" }, self.body);
+        Converted { table, jobs: self.jobs, notes: self.notes }
+    }
+}
+
+/// What would end a comment, or break a terminal, is a blank.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || c == '\u{2028}' || c == '\u{2029}' { ' ' } else { c }).collect()
+}
