@@ -9,6 +9,7 @@ pub mod guardian;
 pub mod next;
 pub mod pause;
 pub mod read;
+pub mod reload;
 pub mod run;
 mod schedules;
 mod settings;
@@ -58,6 +59,7 @@ enum Command {
     Cancel(trigger::CancelArgs),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
+    Reload(reload::ReloadArgs),
     Demo(demo::DemoArgs),
     Completions(generated::CompletionsArgs),
     Man(generated::ManArgs),
@@ -106,6 +108,7 @@ pub fn main() -> u8 {
         Command::Cancel(args) => trigger::cancel(&args, given, (out, err)),
         Command::Pause(args) => pause::run(&args, given, (out, err)),
         Command::Resume(args) => pause::resume(&args, given, (out, err)),
+        Command::Reload(args) => reload::run(&args, out, err),
         Command::Validate(args) => validate::run(&args, out, err, now),
         Command::Next(args) => next::run(&args, out, err, now),
         Command::Explain(args) => explain::run(&args, out, err, now),

@@ -84,15 +84,13 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
     let sources = table_args::sources(&args.table.jobs);
-    let mut loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
-    let files: Vec<String> = args.table.jobs.iter().map(|path| path.display().to_string()).collect();
+    let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
-    let needs = std::mem::take(&mut loaded.needs);
     let settings = Settings {
         me,
         loaded,
-        look_around: Some(Box::new(move || needs.missing_here(&sources))),
-        files: files.join(","),
+        sources,
+        jobs: args.table.jobs.clone(),
         store,
         namespace,
         drain_timeout: args.drain_timeout,

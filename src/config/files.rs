@@ -1,9 +1,11 @@
 //! Reading the files of a table.
 
+use super::hash;
 use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -61,6 +63,51 @@ impl Source {
     pub fn content(&self) -> Result<&[u8], &str> {
         self.content.as_deref().map_err(String::as_str)
     }
+}
+
+/// What all files of a table have in them, or why that is not known, in 32 digits: equal for two readings that make the
+/// same table or the same report. Times of files play no part; they lie.
+pub fn fingerprint(sources: &[Source]) -> String {
+    let length = |part: &[u8]| (part.len() as u64).to_be_bytes();
+    let parts = sources.iter().flat_map(|source| {
+        let (kind, content): (&[u8], &[u8]) = match source.content() {
+            Ok(content) => (b"read", content),
+            Err(reason) => (b"unread", reason.as_bytes()),
+        };
+        [source.path.as_bytes(), kind, content]
+    });
+    let parts: Vec<([u8; 8], &[u8])> = parts.map(|part| (length(part), part)).collect();
+    let flat: Vec<&[u8]> = parts.iter().flat_map(|(length, part)| [&length[..], part]).collect();
+    format!("{:032x}", hash::fnv128(&flat))
+}
+
+/// Whether something is mounted at this very path: a file that was mounted alone keeps its content when the one it came
+/// from is replaced by another. `mounts` is `/proc/self/mountinfo`.
+pub fn is_mounted_alone(path: &Path, mounts: &str) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+    let mut points = points.map(unescaped);
+    points.any(|point| point == path.as_os_str().as_bytes())
+}
+
+/// Blanks and backslashes of paths are written as `\040` there.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    bytes
 }
 
 /// Reads the given files, in the given order. Of a folder, the files that end in `.yaml` are read in the order of their
@@ -164,6 +211,41 @@ fn bounded(reader: impl Read) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fingerprint_sees_names_contents_and_reasons_and_nothing_else() {
+        let fingerprint = |sources: &[(&str, Result<&str, &str>)]| {
+            let source = |(path, content): &(&str, Result<&str, &str>)| match *content {
+                Ok(text) => Source::new(*path, text.into()),
+                Err(reason) => Source::unreadable(*path, reason).with_hint("a hint"),
+            };
+            super::fingerprint(&sources.iter().map(source).collect::<Vec<_>>())
+        };
+        let base = fingerprint(&[("a", Ok("x")), ("b", Ok("y"))]);
+        assert_eq!(base, fingerprint(&[("a", Ok("x")), ("b", Ok("y"))]));
+        for other in [
+            fingerprint(&[("a", Ok("xb")), ("", Ok("y"))]),
+            fingerprint(&[("a", Ok("x")), ("c", Ok("y"))]),
+            fingerprint(&[("a", Ok("x")), ("b", Err("y"))]),
+            fingerprint(&[("a", Ok("x"))]),
+            fingerprint(&[]),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_a_mount_of_its_own_is_known_by_the_list_of_mounts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("my jobs.yaml");
+        fs::write(&path, "jobs: []").unwrap();
+        let line = |at: &str| format!("36 35 98:0 /x {at} ro,noatime - ext4 /dev/root rw\n");
+        let escaped = path.display().to_string().replace(' ', "\\040");
+        assert!(is_mounted_alone(&path, &(line("/proc") + &line(&escaped))));
+        let above = path.parent().unwrap().display().to_string();
+        assert!(!is_mounted_alone(&path, &(line("/") + &line(&above))));
+        assert!(!is_mounted_alone(&folder.path().join("absent.yaml"), &line(&escaped)));
+    }
 
     #[test]
     fn what_is_not_a_regular_file_is_refused_and_not_waited_for() {

@@ -130,6 +130,10 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     text.number("ticks", spec.history.ticks);
     text.number("successful", spec.history.successful);
     text.number("failed", spec.history.failed);
+    // What came later is part of the text only where it is written: definitions keep their hash.
+    if spec.stale_after.is_some() {
+        text.millis("stale", spec.stale_after);
+    }
     format!("{:032x}", fnv128(&[text.0.as_bytes()]))
 }
 
@@ -148,7 +152,7 @@ fn put_command(text: &mut Canonical, command: &CommandSpec) {
         text.put("variable", name);
         put_value(text, value);
     }
-    // What came later is part of the text only where it differs from what was before it: definitions keep their hash.
+    // Also later ones.
     if !command.inherit_env {
         text.put("inherit", "false");
     }

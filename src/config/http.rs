@@ -90,7 +90,7 @@ pub(super) fn read(reader: &mut Reader<'_>, job: &Fields<'_>, all: &Shared) -> O
     let method = method.value().map_or(built_in.method, |method| (*method).to_owned());
     if let (Field::Written(_, span), "GET" | "HEAD") = (&body, method.as_str()) {
         let message = format!("a {method} is sent with a body, which servers and proxies may ignore or refuse");
-        reader.find("W511", *span, message, "write `method: POST`, or put it into the URL's query");
+        reader.find("W514", *span, message, "write `method: POST`, or put it into the URL's query");
     }
     Some(HttpSpec {
         method,
@@ -131,7 +131,7 @@ fn check_timeout(reader: &mut Reader<'_>, timeout: &Field<Duration>, all: &Share
     {
         let (timeout, of_run) = (units::duration_text(*timeout), units::duration_text(of_run));
         let message = format!("`http.timeout` is {timeout}, and the run as a whole is stopped after {of_run}");
-        reader.find("W512", *span, message, &format!("raise the job's `timeout` to {timeout} or more"));
+        reader.find("W515", *span, message, &format!("raise the job's `timeout` to {timeout} or more"));
     }
 }
 

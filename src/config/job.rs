@@ -2,6 +2,7 @@
 
 use super::clock_changes;
 use super::clock_changes::Decided;
+use super::doubts;
 use super::hash;
 use super::host;
 use super::http;
@@ -128,13 +129,17 @@ fn read_fields(
     let zone = all.time_zone.value_or(around.zone.clone());
     let schedule = read_schedule(reader, fields, (&zone, name.as_ref().map_or("", |(name, _)| name)));
     let action = read_action(reader, fields, &own, &all);
-    let (schedule, span) = schedule?;
+    let (schedule, spans) = schedule?;
     let schedule = schedule.with_dst(all.dst());
     check_jitter(reader, &schedule, (&own, &all));
-    warn(reader, &schedule, span, &own, &all);
+    warn(reader, &schedule, &spans, &own, &all);
     let decided = Decided { gap: all.dst_gap.span().is_some(), fold: all.dst_fold.span().is_some() };
     if let Some((message, hint)) = clock_changes::warning(&schedule, decided, around.now) {
-        reader.find("W501", span, message, &hint);
+        let of_part = |part: &Schedule| clock_changes::warning(part, decided, around.now).is_some();
+        reader.find("W501", span_of(&schedule, &spans, of_part), message, &hint);
+    }
+    if let Some(entry) = fields.get("command") {
+        doubts::of_command(reader, &entry.node);
     }
     if let Some(Action::Command(command)) = &action {
         let named_at = all.shell.span().filter(|_| matches!(command.program, Program::Shell { .. }));
@@ -155,6 +160,7 @@ fn read_fields(
         termination_grace_period: if is_request { HttpSpec::GRACE } else { grace },
         jitter: all.jitter.value_or(built_in.jitter),
         starting_deadline: all.starting_deadline.value().copied(),
+        stale_after: all.stale_after.value().copied(),
         retry: all.retry(),
         output: all.output(),
         history: all.history(),
@@ -162,6 +168,12 @@ fn read_fields(
     };
     spec.spec_hash = hash::spec_hash(&spec);
     Some(spec)
+}
+
+/// Where the first part of a schedule stands that is so; the first part of all, if only the whole is.
+fn span_of(schedule: &Schedule, spans: &[Span], is_so: impl Fn(&Schedule) -> bool) -> Span {
+    let at = schedule.parts().position(|part| is_so(&part)).unwrap_or(0);
+    spans.get(at).or(spans.first()).copied().unwrap_or_default()
 }
 
 fn description(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<String> {
@@ -180,20 +192,30 @@ fn description(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<String> {
 const SCHEDULES_MOST: usize = 20;
 
 /// One expression, or a list of them.
-fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, meaning: (&Zone, &str)) -> Option<(Schedule, Span)> {
+/// And where the text of each stands.
+fn read_schedule(
+    reader: &mut Reader<'_>,
+    fields: &Fields<'_>,
+    meaning: (&Zone, &str),
+) -> Option<(Schedule, Vec<Span>)> {
     let item = reader.required(fields, "schedule", "say when: `schedule: \"15 2 * * *\"`")?;
     let span = item.node.span;
     let Value::List(nodes) = &item.node.value else {
-        return read_expression(reader, &item, meaning).map(|schedule| (schedule, span));
+        return read_expression(reader, &item, meaning).map(|(schedule, text)| (schedule, vec![text]));
     };
     if nodes.is_empty() || nodes.len() > SCHEDULES_MOST {
         let message = format!("`schedule` is a list of {}, and 1 to {SCHEDULES_MOST} are allowed", nodes.len());
         reader.find("E203", span, message, "say when: `schedule: [\"0 9 * * *\", \"30 17 * * FRI\"]`");
         return None;
     }
+    let mut spans = Vec::with_capacity(nodes.len());
     let mut read: Vec<Option<Schedule>> = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.iter().enumerate() {
-        let schedule = read_expression(reader, &Item { name: format!("schedule[{index}]"), node }, meaning);
+        let expression = read_expression(reader, &Item { name: format!("schedule[{index}]"), node }, meaning);
+        let schedule = expression.map(|(schedule, text)| {
+            spans.push(text);
+            schedule
+        });
         let canonical = schedule.as_ref().map(Schedule::canonical);
         if canonical.is_some() && read.iter().any(|other| other.as_ref().map(Schedule::canonical) == canonical) {
             let message = format!("`schedule[{index}]` says again what stands before it in the list");
@@ -203,10 +225,10 @@ fn read_schedule(reader: &mut Reader<'_>, fields: &Fields<'_>, meaning: (&Zone, 
         read.push(schedule);
     }
     let all = read.into_iter().collect::<Option<Vec<Schedule>>>()?;
-    all.into_iter().reduce(|schedule, other| schedule.or(&other)).map(|schedule| (schedule, span))
+    all.into_iter().reduce(|schedule, other| schedule.or(&other)).map(|schedule| (schedule, spans))
 }
 
-fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zone, &str)) -> Option<Schedule> {
+fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zone, &str)) -> Option<(Schedule, Span)> {
     let texts = "write one schedule as a text, several as a list of texts";
     let written = match &item.node.value {
         // GitHub's form.
@@ -218,7 +240,11 @@ fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zon
     // A block ends with a line end that nobody means.
     let text = scalar.text.trim_end();
     match Schedule::parse(text, zone, salt) {
-        Ok(schedule) => Some(schedule),
+        Ok(schedule) => {
+            let span = reader.piece(scalar, 0, text.chars().count());
+            doubts::of_schedule(reader, text, span);
+            Some((schedule, span))
+        }
         Err(error) => {
             let span = reader.piece(scalar, error.column, error.length);
             let hint = error.hint.unwrap_or_default();
@@ -294,7 +320,7 @@ fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all:
 }
 
 /// What is allowed and probably not meant.
-fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, all: &Shared) {
+fn warn(reader: &mut Reader<'_>, schedule: &Schedule, spans: &[Span], own: &Shared, all: &Shared) {
     if let Some(span) = own.dst_gap.span().or(own.dst_fold.span()).filter(|_| schedule.follows_elapsed_time()) {
         let text = schedule.text();
         let message =
@@ -307,14 +333,16 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
             format!("day of month and day of week are both set in `{text}`: the job runs when either matches");
         let either = one_day_field(text).map(|[by_month, by_week]| format!("`{by_month}` or `{by_week}`"));
         let hint = format!("unless that is meant, write {}", either.unwrap_or("`*` for one of the two".to_owned()));
-        reader.find("W502", span, message, &hint);
+        reader.find("W502", span_of(schedule, spans, Schedule::either_day_field_matches), message, &hint);
     }
+    let span = spans.first().copied().unwrap_or_default();
     let is_dense = schedule.distance_at_least() == Duration::from_secs(1);
     if is_dense && gaps(schedule).take_while(|gap| *gap == Duration::from_secs(1)).count() == GAPS {
         let message = "the job fires every second, and every replica asks the store each time".to_owned();
         let hint = "write a longer period, such as `*/10 * * * * *`, or a command that loops by itself";
         reader.find("W503", span, message, hint);
     }
+    warn_of_history(reader, schedule, (own, all));
     let waits = all.concurrency_policy.value_or(ConcurrencyPolicy::Forbid).waits_for_ends();
     let Field::Written(Some(timeout), span) = own.timeout else { return };
     let shortest = shortest_gap(schedule, timeout).filter(|period| waits && *period < timeout);
@@ -329,6 +357,29 @@ fn warn(reader: &mut Reader<'_>, schedule: &Schedule, span: Span, own: &Shared, 
             message,
             &format!("write `timeout: {period}` or a shorter one, or let the job run less often"),
         );
+    }
+}
+
+/// `staleAfter` that every pause of the schedule passes, and records of more runs than anybody reads.
+fn warn_of_history(reader: &mut Reader<'_>, schedule: &Schedule, (own, all): (&Shared, &Shared)) {
+    if let Field::Written(stale, span) = own.stale_after.or(&all.stale_after)
+        && let Some(longest) = gaps(schedule).max().filter(|longest| stale < *longest)
+    {
+        let (stale, longest) = (units::duration_text(stale), units::duration_text(longest));
+        let message = format!(
+            "`staleAfter` is {stale}, and between two ticks lie up to {longest}: the job is stale though all is well"
+        );
+        reader.find("W505", span, message, &format!("write more than {longest}, and leave room for the run itself"));
+    }
+    if let Field::Written(kept, span) = own.history_successful.or(&all.history_successful)
+        && kept > 100
+        && schedule.distance_at_least() <= Duration::from_secs(60)
+        && shortest_gap(schedule, Duration::from_secs(60)).is_some_and(|gap| gap <= Duration::from_secs(60))
+    {
+        let message = format!(
+            "`history.successful` is {kept}, and the job runs every minute or more often: the store grows by that"
+        );
+        reader.find("W506", span, message, "write 100 or less; outcomes of more ticks are kept by `history.ticks`");
     }
 }
 

@@ -4,6 +4,7 @@
 //! the one in `docs/jobs.md`, and it never guesses: what it does not understand completely is refused, with a hint.
 
 mod clock_changes;
+mod doubts;
 mod files;
 mod hash;
 mod host;
@@ -23,6 +24,8 @@ mod yaml;
 
 pub use files::BYTES_MOST;
 pub use files::Source;
+pub use files::fingerprint;
+pub use files::is_mounted_alone;
 pub use files::read;
 pub use host::Needs;
 pub use problem::Problem;

@@ -92,6 +92,16 @@ fn excerpt(line: &str, at: usize, length: usize) -> (String, String) {
     (format!("{before}{text}{after}"), format!("{pad}{}", "^".repeat(length.clamp(1, room))))
 }
 
+impl Problem {
+    /// `file:line:col: CODE path: message`, in one line.
+    pub fn in_a_line(&self) -> String {
+        let place = if self.line > 0 { format!(":{}:{}", self.line, self.column) } else { String::new() };
+        let path = if self.path.is_empty() { String::new() } else { format!("{}: ", self.path) };
+        let text = format!("{}{place}: {} {path}{}", self.file, self.code, self.message);
+        text.chars().map(visible).collect()
+    }
+}
+
 impl fmt::Display for Problem {
     /// `file:line:col: error[CODE]: path: message`, the source line with carets, and the hint; several lines, without
     /// a line end after the last.

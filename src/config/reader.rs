@@ -1,10 +1,12 @@
 //! From the tree to typed values. Each reader reports what it cannot take and goes on, so that all findings of a file
 //! come out at once.
 
+use super::doubts;
 use super::host::Need;
 use super::host::Site;
 use super::problem::Findings;
 use super::problem::Problem;
+use super::text;
 use super::text::SourceText;
 use super::text::Span;
 use super::text::quoted;
@@ -130,6 +132,7 @@ impl<'a> Reader<'a> {
 
     /// Reports a finding, without a hint if it is empty.
     pub fn find(&mut self, code: &'static str, span: Span, message: String, hint: &str) {
+        let hint = doubts::template(&message).filter(|_| code.starts_with('E')).unwrap_or(hint);
         let Self { source, findings, path, .. } = self;
         findings.add(code, || Problem {
             path: path.clone(),
@@ -152,7 +155,7 @@ impl<'a> Reader<'a> {
         };
         let is_free = |key: &str| level == Level::Top && key.starts_with("x-");
         for entry in fields.entries.iter().filter(|entry| !level.has(&entry.key) && !is_free(&entry.key)) {
-            let hint = words::hint(level, &entry.key).unwrap_or_else(|| {
+            let hint = written_hint(&entry.key).or_else(|| words::hint(level, &entry.key)).unwrap_or_else(|| {
                 let keys: Vec<&str> = level.keys().collect();
                 format!("the keys are {}", listed(&keys))
             });
@@ -362,6 +365,15 @@ impl<'a> Reader<'a> {
         let offset = |index: usize| whole.start + marks.get(index).copied().unwrap_or(close);
         Span::new(offset(at), offset(at + length.max(1)))
     }
+}
+
+/// What is wrong with how a key is written, whatever it is.
+fn written_hint(key: &str) -> Option<String> {
+    if let Some(name) = key.strip_prefix('-').filter(|name| name.starts_with(|c: char| c.is_ascii_alphabetic())) {
+        return Some(format!("an item of a list has a blank behind its dash: {}", quoted(&format!("- {name}:"))));
+    }
+    let odd = key.chars().find(|c| text::is_odd_blank(*c))?;
+    Some(format!("replace the invisible U+{:04X} in it by an ordinary blank", u32::from(odd)))
 }
 
 /// Where each character of the text in `'…'` begins.

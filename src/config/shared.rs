@@ -6,6 +6,7 @@ use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
 use super::reader::Reader;
+use super::text::quoted;
 use super::units;
 use super::variables;
 use super::words::Level;
@@ -50,6 +51,7 @@ pub(super) struct Shared {
     pub dst_fold: Field<Fold>,
     pub jitter: Field<Duration>,
     pub starting_deadline: Field<Duration>,
+    pub stale_after: Field<Duration>,
     pub lost_run_policy: Field<LostRunPolicy>,
     pub retry_limit: Field<u32>,
     pub retry_backoff: Field<Duration>,
@@ -81,6 +83,7 @@ impl Shared {
             dst_fold: Field::Absent,
             jitter: Field::Absent,
             starting_deadline: Field::Absent,
+            stale_after: Field::Absent,
             lost_run_policy: Field::Absent,
             retry_limit: Field::Absent,
             retry_backoff: Field::Absent,
@@ -129,6 +132,9 @@ impl Shared {
             }),
             starting_deadline: reader.field(fields, "startingDeadline", |reader, item| {
                 reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(30 * DAY))
+            }),
+            stale_after: reader.field(fields, "staleAfter", |reader, item| {
+                reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(3660 * DAY))
             }),
             lost_run_policy: reader.field(fields, "lostRunPolicy", |reader, item| {
                 reader.choice(item, &[("Report", LostRunPolicy::Report), ("Rerun", LostRunPolicy::Rerun)])
@@ -240,6 +246,7 @@ impl Shared {
             dst_fold: self.dst_fold.or(&below.dst_fold),
             jitter: self.jitter.or(&below.jitter),
             starting_deadline: self.starting_deadline.or(&below.starting_deadline),
+            stale_after: self.stale_after.or(&below.stale_after),
             lost_run_policy: self.lost_run_policy.or(&below.lost_run_policy),
             retry_limit: self.retry_limit.or(&below.retry_limit),
             retry_backoff: self.retry_backoff.or(&below.retry_backoff),
@@ -338,7 +345,17 @@ fn timeout(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Option<Duration>>
     if matches!(&item.node.value, Value::Scalar(scalar) if scalar.text.eq_ignore_ascii_case("none")) {
         return Some(None);
     }
-    reader.duration(item, Duration::from_millis(100)..=Duration::from_secs(366 * DAY)).map(Some)
+    let (least, most) = (Duration::from_millis(100), Duration::from_secs(366 * DAY));
+    // What others write for none.
+    let words = ["0", "-1", "off", "never", "false", "infinite", "infinity", "unlimited"];
+    if let Value::Scalar(scalar) = &item.node.value
+        && (words.contains(&scalar.text.to_lowercase().as_str()) || units::duration(&scalar.text) == Ok(Duration::ZERO))
+    {
+        let message = format!("`{}` is {}, and the range is 100ms to 366d", item.name, quoted(&scalar.text));
+        reader.find("E305", item.node.span, message, "a run without limit has `timeout: none`");
+        return None;
+    }
+    reader.duration(item, least..=most).map(Some)
 }
 
 /// A list of exit codes.

@@ -3,6 +3,7 @@
 use super::problem::Problem;
 use super::text::SourceText;
 use super::text::Span;
+use super::text::is_odd_blank;
 use super::text::quoted;
 use serde_yaml::granit_parser::ErrorKind;
 use serde_yaml::granit_parser::ScanError;
@@ -14,6 +15,9 @@ pub(super) fn problem(source: &SourceText<'_>, error: &ScanError) -> Problem {
     if let Some(tab) = tab_near(source, at) {
         let mut problem = Problem::at("E101", source, tab, "a tab is used for indentation".to_owned());
         problem.hint = Some("indent with spaces".to_owned());
+        return problem;
+    }
+    if let Some(problem) = odd_blank_near(source, at).or_else(|| dash_near(source, at)) {
         return problem;
     }
     let (message, hint) = words(error.kind());
@@ -96,6 +100,44 @@ fn tab_near(source: &SourceText<'_>, at: usize) -> Option<Span> {
         let indent = line.len() - line.trim_start_matches([' ', '\t']).len();
         let tab = line.get(..indent)?.find('\t')?;
         Some(Span::new(range.start + tab, range.start + tab + 1))
+    })
+}
+
+/// The line of a byte, and those before and after it: the parser may notice a mistake on any of them.
+fn lines_near<'s>(source: &'s SourceText<'_>, at: usize) -> impl Iterator<Item = (usize, &'s str)> {
+    let index = source.line_index(at);
+    let lines = [Some(index), index.checked_sub(1), Some(index + 1)].into_iter().flatten();
+    lines.filter_map(|index| {
+        let range = source.line_range(index);
+        Some((range.start, source.text.get(range)?))
+    })
+}
+
+/// A blank in an indentation that is none to YAML.
+fn odd_blank_near(source: &SourceText<'_>, at: usize) -> Option<Problem> {
+    lines_near(source, at).find_map(|(start, line)| {
+        let indent = line.len() - line.trim_start_matches(|c| c == ' ' || is_odd_blank(c)).len();
+        let (place, odd) = line.get(..indent)?.char_indices().find(|(_, c)| is_odd_blank(*c))?;
+        let span = Span::new(start + place, start + place + odd.len_utf8());
+        let message = format!("the invisible character U+{:04X} is used for indentation", u32::from(odd));
+        let hint = Some("indent with ordinary blanks: such ones come from web pages and word processors".to_owned());
+        Some(Problem { hint, ..Problem::at("E101", source, span, message) })
+    })
+}
+
+/// `-name: x`, which is no item of a list.
+fn dash_near(source: &SourceText<'_>, at: usize) -> Option<Problem> {
+    lines_near(source, at).find_map(|(start, line)| {
+        let rest = line.trim_start_matches(' ').strip_prefix('-')?;
+        let (key, _) = rest.split_once(':')?;
+        let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic()) && key.chars().all(char::is_alphanumeric);
+        if !is_key {
+            return None;
+        }
+        let dash = start + line.len() - rest.len() - 1;
+        let message = format!("there is no blank between `-` and {}", quoted(key));
+        let hint = Some(format!("write {}", quoted(&format!("- {key}:"))));
+        Some(Problem { hint, ..Problem::at("E101", source, Span::new(dash, dash + 1 + key.len()), message) })
     })
 }
 

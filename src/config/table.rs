@@ -22,6 +22,7 @@ use super::shared;
 use super::shared::Shared;
 use super::text::SourceText;
 use super::text::quoted;
+use super::units::duration_text;
 use super::words::Level;
 use super::yaml;
 use super::yaml::Node;
@@ -314,6 +315,18 @@ fn read_scheduler(reader: &mut Reader<'_>, fields: &Fields<'_>) -> SchedulerSpec
         max_concurrent_runs: reader
             .field(fields, "maxConcurrentRuns", |reader, item| reader.number(item, 0..=10_000))
             .value_or(built_in.max_concurrent_runs),
+        reload_interval: reader.field(fields, "reloadInterval", reload_interval).value_or(built_in.reload_interval),
         redact: reader.field(fields, "redact", redact::read).value_or(built_in.redact),
     }
+}
+
+/// `0s` turns it off.
+fn reload_interval(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Duration> {
+    let interval = reader.duration(item, Duration::ZERO..=Duration::from_secs(600))?;
+    if interval > Duration::ZERO && interval < Duration::from_secs(1) {
+        let message = format!("`{}` is {}, and the shortest is 1s", item.name, duration_text(interval));
+        reader.find("E305", item.node.span, message, "write `1s` or more, or `0s` to read it on HUP alone");
+        return None;
+    }
+    Some(interval)
 }

@@ -100,6 +100,15 @@ pub(super) fn short(text: &str) -> String {
     short
 }
 
+/// A blank that YAML takes for a letter: it comes from web pages and word processors.
+pub(super) fn is_odd_blank(found: char) -> bool {
+    matches!(
+        found,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'
+            ..='\u{200d}' | '\u{202f}' | '\u{205f}' | '\u{2060}' | '\u{3000}' | '\u{feff}'
+    )
+}
+
 /// What is shown for a character: a terminal must not be steered by a file that somebody else wrote.
 pub(super) fn visible(found: char) -> char {
     let steers =

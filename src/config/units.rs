@@ -24,6 +24,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
             message,
             hint: if is_number(text) {
                 format!("write {}", quoted(&format!("{text}s")))
+            } else if let Some(meant) = mended(text) {
+                format!("write {}", quoted(&meant))
             } else {
                 "write it as `30s`, `15m`, `1h30m`".to_owned()
             },
@@ -56,6 +58,44 @@ pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
         rest = after;
     }
     if last.is_none() { fail("this duration is empty".to_owned()) } else { Ok(Duration::from_millis(millis)) }
+}
+
+/// What `5 minutes`, `1.5h`, `1 hour 30 min` and `PT15M` mean.
+fn mended(text: &str) -> Option<String> {
+    let lower = text.trim().to_lowercase();
+    let mut rest = lower.strip_prefix("pt").unwrap_or(&lower);
+    let mut millis = 0_u64;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
+        let letters = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let of_unit = match unit {
+            "ms" | "msec" | "msecs" | "millisecond" | "milliseconds" => 1,
+            "s" | "sec" | "secs" | "second" | "seconds" => 1000,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60_000,
+            "h" | "hr" | "hrs" | "hour" | "hours" => 3_600_000,
+            "d" | "day" | "days" => 86_400_000,
+            "w" | "week" | "weeks" => 7 * 86_400_000,
+            _ => return None,
+        };
+        millis = millis.checked_add(times(number, of_unit)?)?;
+        rest = after.trim_start_matches([' ', ',']).trim_start_matches("and ");
+    }
+    Some(duration_text(Duration::from_millis(millis))).filter(|_| millis > 0)
+}
+
+/// `1.5` times a unit, where that is a whole number.
+fn times(number: &str, unit: u64) -> Option<u64> {
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    if part.len() > 3 || number.ends_with('.') {
+        return None;
+    }
+    let scale = 10_u64.pow(u32::try_from(part.len()).ok()?);
+    let part = if part.is_empty() { 0 } else { part.parse::<u64>().ok()? };
+    let scaled = whole.parse::<u64>().ok()?.checked_mul(scale)?.checked_add(part)?.checked_mul(unit)?;
+    (scaled % scale == 0).then_some(scaled / scale)
 }
 
 /// Reads a duration as it is written in `jobs.yaml`: `90s`, `1h30m`, `2d`.
@@ -139,6 +179,22 @@ mod tests {
             assert_eq!(millis(bad), None, "{bad}");
         }
         assert_eq!(duration("30").unwrap_err().hint, "write `30s`");
+        let general = "write it as `30s`, `15m`, `1h30m`";
+        for (bad, hint) in [
+            ("5 minutes", "write `5m`"),
+            ("1 hour and 30 min", "write `1h30m`"),
+            ("1.5h", "write `1h30m`"),
+            ("PT15M", "write `15m`"),
+            ("2w", "write `14d`"),
+            ("30sec", "write `30s`"),
+            ("1m1h", "write `1h1m`"),
+            ("0.3333s", general),
+            ("soon", general),
+            ("0 minutes", general),
+            ("99999999999999999999 days", general),
+        ] {
+            assert_eq!(duration(bad).unwrap_err().hint, hint, "{bad}");
+        }
     }
 
     #[test]

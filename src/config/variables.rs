@@ -1,5 +1,6 @@
 //! `env`: the environment variables of a job; and values that may come from elsewhere than the table.
 
+use super::doubts;
 use super::host::Need;
 use super::reader::Field;
 use super::reader::Item;
@@ -56,6 +57,7 @@ pub(super) fn env(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<BTreeMap<S
             None => is_good = false,
         }
     }
+    doubts::of_variables(reader, &variables, item.node.span);
     is_good.then_some(variables)
 }
 
@@ -126,8 +128,8 @@ fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Op
     if let Value::Scalar(scalar) = &item.node.value
         && is_ambiguous(scalar)
     {
-        let message =
-            format!("`{}` is {}, which YAML may take for a number or a boolean", item.name, quoted(&scalar.text));
+        // Without the value, which may be a password: messages go to the log as well.
+        let message = format!("`{}` has no quotes, and YAML may take it for a number or a boolean", item.name);
         reader.find("E203", item.node.span, message, &format!("quote it: \"{}\"", short(&scalar.text)));
         return None;
     }

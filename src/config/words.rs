@@ -5,7 +5,8 @@ use strsim::osa_distance;
 /// Keys of the file's top level, besides `x-…`.
 pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "jobs"];
 /// Keys of `scheduler`.
-pub(super) const SCHEDULER: &[&str] = &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns", "redact"];
+pub(super) const SCHEDULER: &[&str] =
+    &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns", "reloadInterval", "redact"];
 /// Keys that only a job has.
 pub(super) const JOB_ONLY: &[&str] = &["name", "description", "schedule", "command", "http"];
 /// Keys that a job and `defaults` have.
@@ -24,6 +25,7 @@ pub(super) const SHARED: &[&str] = &[
     "dst",
     "jitter",
     "startingDeadline",
+    "staleAfter",
     "lostRunPolicy",
     "retry",
     "output",
@@ -122,7 +124,10 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "the key is `successful` inside `history`: `history: {successful: 3}`",
     ),
     (&["failedJobsHistoryLimit"], "the key is `failed` inside `history`: `history: {failed: 10}`"),
-    (&["cron", "on", "OnCalendar", "when", "crontab", "every", "interval"], "the key is `schedule`"),
+    (
+        &["cron", "on", "OnCalendar", "when", "crontab", "every", "interval"],
+        "the key is `schedule`: `schedule: \"15 2 * * *\"`",
+    ),
     (&["tz", "timezone", "TZ", "CRON_TZ", "time-zone", "zone"], "the key is `timeZone`"),
     (
         &["no-overlap", "concurrency", "cancel-in-progress", "overlap", "allowOverlap", "overlapPolicy"],
@@ -136,6 +141,39 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["args", "arguments"], "arguments belong into `command`: `command: [program, argument]`"),
     (&["environment", "envVars", "Environment"], "the key is `env`, a map: `env: {NAME: \"value\"}`"),
     (&["working-directory", "cwd", "dir", "WorkingDirectory", "working-dir", "workdir"], "the key is `workingDir`"),
+    (
+        &["restartPolicy", "restart", "onFailure"],
+        "a failed run is tried again where `retry: {limit: 2}` says so; of a replica that dies, `lostRunPolicy` does",
+    ),
+    (
+        &["dependsOn", "depends_on", "depends-on", "dependencies", "needs", "after", "requires", "parent"],
+        "jobs do not wait for one another: put the steps into one `command`, or end the first with `onecron trigger`",
+    ),
+    (
+        &["runs-on", "runsOn", "nodeSelector", "node", "host", "tags"],
+        "every replica may run every job: jobs for some machines only are a fleet of their own, with its `--namespace`",
+    ),
+    (
+        &["steps", "jobTemplate", "template", "containers", "uses", "with"],
+        "a job is one `command`, or one `http` request",
+    ),
+    (
+        &["serviceAccountName", "resources", "volumes", "volumeMounts", "securityContext"],
+        "jobs run beside the daemon, in its pod: it belongs there",
+    ),
+    (
+        &["parallelism", "completions", "replicas"],
+        "a tick is one run, on one replica: `concurrencyPolicy` is about several ticks",
+    ),
+    (
+        &["podFailurePolicy", "SuccessExitStatus", "continue-on-error", "ignoreErrors", "exitCodes"],
+        "the key is `successExitCodes`, a list: `successExitCodes: [0, 3]`",
+    ),
+    (&["ttlSecondsAfterFinished", "logRetention"], "the key is `history`: `history: {successful: 3, failed: 10}`"),
+    (
+        &["Persistent", "misfire", "misfirePolicy", "catchup", "backfill"],
+        "the key is `catchUp`: `Latest`, `None` or `All`",
+    ),
     (&["SHELL"], "the key is `shell`, a list: `shell: [\"/bin/bash\", \"-c\"]`"),
     (&["disabled", "enabled", "disable", "paused", "active"], "the key is `suspend`: `suspend: true` turns a job off"),
     (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),

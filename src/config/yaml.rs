@@ -4,6 +4,7 @@
 //! from the parser's events, and the readers above it report all findings at once. A file cannot make it large:
 //! aliases share what they name, and how much they would expand to is bounded.
 
+use super::doubts;
 use super::problem::Findings;
 use super::problem::Problem;
 use super::syntax;
@@ -368,7 +369,9 @@ impl<'s> Builder<'s> {
             return Key { text: Some(scalar.text.clone()), span: node.span, is_plain };
         }
         let message = "a key is a text, and here is a list or map".to_owned();
-        self.find("E203", node.span, message, "quote a text that begins with a brace or bracket");
+        let is_template = self.source.text.get(..node.span.start).is_some_and(|before| before.ends_with('{'));
+        let hint = doubts::template(if is_template { "{{" } else { "" });
+        self.find("E203", node.span, message, hint.unwrap_or("quote a text that begins with a brace or bracket"));
         Key { text: None, span: node.span, is_plain: false }
     }
 

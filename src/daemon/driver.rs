@@ -3,6 +3,8 @@
 
 use super::perform::Drained;
 use super::perform::Hands;
+use super::reload::Cause;
+use super::reload::Replacement;
 use super::signals::Request;
 use super::timer::Timer;
 use crate::clock::Boot;
@@ -11,6 +13,7 @@ use crate::clock::Now;
 use crate::engine::Engine;
 use crate::engine::Event;
 use crate::telemetry::events;
+use crate::telemetry::events::TableReplaced;
 use chrono::DateTime;
 use chrono::Utc;
 use std::any::Any;
@@ -40,6 +43,8 @@ pub enum Message {
     },
     /// Something from outside.
     Asked(Request),
+    /// Another table.
+    Replace(Box<Replacement>),
 }
 
 /// Why the loop ended.
@@ -67,6 +72,8 @@ pub struct Driver {
     pub inbox: mpsc::Receiver<Message>,
     pub hands: Hands,
     pub drain_timeout: Duration,
+    /// Where wishes to read the table again go; nowhere if it came from standard input.
+    pub reload: Option<mpsc::Sender<Cause>>,
 }
 
 impl Driver {
@@ -84,6 +91,12 @@ impl Driver {
             let (event, said) = match message {
                 Message::Happened { event, said } => (Some(event), said),
                 Message::Asked(request) => (self.asked(now, request, &mut drain), None),
+                // Whoever sent it hears that it was dropped, and ends.
+                Message::Replace(_) if drain.is_some() => (None, None),
+                Message::Replace(replacement) => {
+                    let (event, taken) = take_over(*replacement);
+                    (Some(event), Some(taken))
+                }
             };
             if let Some(drained) = event.and_then(|event| self.handle(now, event)) {
                 let waited = drain.map_or(Duration::ZERO, |drain: Drain| now.boot.since(drain.since));
@@ -110,8 +123,8 @@ impl Driver {
     /// The first request to end drains, every further one that is no echo of it stops.
     fn asked(&mut self, now: Now, request: Request, drain: &mut Option<Drain>) -> Option<Event> {
         let (name, timeout) = match request {
-            Request::Nothing(name) => {
-                events::signal_ignored(name, "the jobs file is read at start: restart the daemon to read it again");
+            Request::Reload => {
+                self.want_reload(drain.is_some());
                 return None;
             }
             // `timeout` and some shells send a signal to the process and once more to its group.
@@ -124,6 +137,15 @@ impl Driver {
         self.hands.finished = 0;
         events::daemon_draining(name, self.engine.running(), timeout);
         Some(Event::DrainAsked { timeout })
+    }
+
+    fn want_reload(&self, is_ending: bool) {
+        match &self.reload {
+            _ if is_ending => events::signal_ignored("HUP", "the daemon is ending, and takes no table any more"),
+            None => events::signal_ignored("HUP", "the table came from standard input, which cannot be read again"),
+            // Where one wish waits, this is the same.
+            Some(reload) => drop(reload.try_send(Cause::Signal)),
+        }
     }
 
     /// Waits for what happens next.
@@ -143,6 +165,14 @@ impl Driver {
             }
         }
     }
+}
+
+/// Says what changes before anything is done under the new table.
+fn take_over(replacement: Replacement) -> (Event, oneshot::Sender<()>) {
+    let Replacement { table, previous, changes, cause, taken } = replacement;
+    let (revision, cause) = (table.revision.as_str(), cause.as_str());
+    events::table_replaced(TableReplaced { revision, previous: &previous, changes: &changes, cause });
+    (Event::TableChanged(table), taken)
 }
 
 /// How long to sleep: the engine's two instants are on two clocks.

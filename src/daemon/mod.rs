@@ -2,15 +2,19 @@
 //!
 //! ```text
 //!   main thread     waits for the scheduler
-//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs
+//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs; reload.rs, whose
+//!                   readings have threads of their own
 //!   jobs (2)        runs.rs: processes and their output
 //!   guardian        guard.rs: talks to the guardian process, and may wait for it
 //!   log, children   of telemetry and executor
 //! ```
 
 mod driver;
+mod folders;
 mod guard;
+mod look;
 mod perform;
+pub mod reload;
 mod report;
 mod requests;
 mod runs;
@@ -21,14 +25,14 @@ mod tests;
 mod timer;
 
 use crate::clock::Clock;
+use crate::config;
 use crate::config::Loaded;
-use crate::config::Problem;
+use crate::config::Source;
 use crate::engine::Engine;
 use crate::executor;
 use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::schedule::zone_data_version;
-use crate::secret::Redaction;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::DaemonStarted;
@@ -37,11 +41,15 @@ use driver::Driver;
 use driver::End;
 use driver::Message;
 use guard::Guard;
+use look::Look;
 use perform::Hands;
+use reload::Origin;
+use reload::Reloader;
 use report::Reporter;
 use runs::Launcher;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -57,19 +65,8 @@ use tokio::task::JoinSet;
 const INBOX: usize = 1024;
 /// Threads for processes and output.
 const JOB_THREADS: usize = 2;
-/// Descriptors of a daemon that runs nothing.
-const DESCRIPTORS_BASE: u64 = 256;
-/// Descriptors of one run: its two pipes, on both sides while it is started, and the look at its end.
-const DESCRIPTORS_PER_RUN: u64 = 8;
-/// And of one without limit of runs.
-const DESCRIPTORS_MOST: u64 = 65_536;
-/// How long the start waits for file systems that do not answer. Nothing depends on what they say.
-const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// How long the end waits for what jobs left behind.
 const LEFTOVERS: Duration = Duration::from_secs(1);
-
-/// See [`Settings::look_around`].
-pub type LookAround = Box<dyn FnOnce() -> Vec<Problem> + Send>;
 
 /// What a daemon is made of.
 pub struct Settings {
@@ -77,10 +74,10 @@ pub struct Settings {
     pub me: ReplicaId,
     /// The table.
     pub loaded: Loaded,
-    /// Looks for what the table needs of this machine, and says what is not there. It may block for ever.
-    pub look_around: Option<LookAround>,
-    /// Where it came from, for the log.
-    pub files: String,
+    /// The files that it was made of, as they were read.
+    pub sources: Vec<Source>,
+    /// Where they are; `-` is standard input, and such a table stays.
+    pub jobs: Vec<PathBuf>,
     /// Where replicas agree.
     pub store: Arc<dyn Store>,
     /// The part of it that is this fleet's.
@@ -131,12 +128,13 @@ impl Daemon {
         let started = settings.clock.now().boot;
         let clock = Arc::clone(&settings.clock);
         let mut daemon = Self { settings };
-        daemon.introduce();
-        if let Some(look_around) = daemon.settings.look_around.take() {
-            say_what_is_missing(look_around, &daemon.settings.loaded.table.scheduler.redact);
+        if let Err(error) = signals::survive_hup() {
+            events::setting_warning("HUP", &format!("it ends the daemon until it is ready: {error}"));
         }
-        daemon.raise_descriptor_limit();
-        let ended = daemon.supervise().unwrap_or_else(|error| {
+        daemon.introduce();
+        let look = Look::default();
+        daemon.look_around(&look);
+        let ended = daemon.supervise(look).unwrap_or_else(|error| {
             events::daemon_failed(&error.to_string());
             Ended::Failed
         });
@@ -145,7 +143,9 @@ impl Daemon {
     }
 
     fn introduce(&self) {
-        let Settings { loaded, files, store, namespace, doubts, .. } = &self.settings;
+        let Settings { loaded, jobs, store, namespace, doubts, .. } = &self.settings;
+        let files: Vec<String> = jobs.iter().map(|path| path.display().to_string()).collect();
+        let files = &files.join(",");
         let (pid, store, namespace) = (std::process::id(), store.url(), namespace.as_str());
         events::daemon_started(DaemonStarted { pid, config: files, store, namespace });
         for (setting, detail) in doubts {
@@ -155,31 +155,19 @@ impl Daemon {
         let (revision, zone_data) = (table.revision.as_str(), zone_data_version());
         events::table_loaded(TableLoaded { revision, zone_data, jobs: table.jobs.len(), file: files });
         for problem in &loaded.warnings {
-            events::table_warning(problem.code, &problem.path, &problem.message);
+            events::table_warning(problem.code, &problem.path, &table.scheduler.redact.text(&problem.message));
         }
     }
 
-    /// Makes room for the descriptors of as many runs as there are places: the usual soft limit of 1024 is that of
-    /// programs that use `select`, and each run needs a handful. What the hard limit does not allow is said.
-    fn raise_descriptor_limit(&self) {
-        use nix::sys::resource::Resource;
-        use nix::sys::resource::getrlimit;
-        use nix::sys::resource::setrlimit;
-        let places = u64::from(self.settings.loaded.table.scheduler.max_concurrent_runs);
-        let wanted = if places == 0 { DESCRIPTORS_MOST } else { DESCRIPTORS_BASE + places * DESCRIPTORS_PER_RUN };
-        let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-        let limit = wanted.min(hard);
-        if soft < limit && setrlimit(Resource::RLIMIT_NOFILE, limit, hard).is_err() {
-            return events::setting_warning("nofile", "the limit of open files could not be raised");
-        }
-        if places > 0 && soft.max(limit) < wanted {
-            let detail = format!("`maxConcurrentRuns: {places}` may need {wanted} open files, and {hard} are allowed");
-            events::setting_warning("nofile", &detail);
-        }
+    fn look_around(&mut self, look: &Look) {
+        let Settings { loaded, sources, .. } = &mut self.settings;
+        let needs = std::mem::take(&mut loaded.needs);
+        look.say(needs, sources.clone(), &loaded.table.scheduler.redact);
+        look::raise_descriptor_limit(loaded.table.scheduler.max_concurrent_runs);
     }
 
     /// Starts the threads and waits for the scheduler's.
-    fn supervise(self) -> io::Result<Ended> {
+    fn supervise(self, look: Look) -> io::Result<Ended> {
         let jobs = runtime::Builder::new_multi_thread()
             .worker_threads(JOB_THREADS)
             .thread_name("jobs")
@@ -196,7 +184,7 @@ impl Daemon {
             thread::Builder::new().name("guardian".to_owned()).spawn(move || guard::serve(program, me, orders))?;
         let handle = jobs.handle().clone();
         let scheduler =
-            thread::Builder::new().name("scheduler".to_owned()).spawn(move || self.schedule(handle, guard))?;
+            thread::Builder::new().name("scheduler".to_owned()).spawn(move || self.schedule(handle, guard, look))?;
         let ended = match scheduler.join() {
             Ok(ended) => ended?,
             Err(payload) => panicked("scheduler", &driver::panic_text(&*payload)),
@@ -210,10 +198,10 @@ impl Daemon {
     }
 
     /// The scheduler's thread.
-    fn schedule(self, jobs: Handle, guard: Guard) -> io::Result<Ended> {
+    fn schedule(self, jobs: Handle, guard: Guard, look: Look) -> io::Result<Ended> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let end = runtime.block_on(async {
-            let driver = self.driver(jobs, guard)?;
+            let driver = self.driver(jobs, guard, look)?;
             Ok::<_, io::Error>(driver.run().await)
         })?;
         // A store that does not answer does not hold up the end.
@@ -232,9 +220,10 @@ impl Daemon {
         })
     }
 
-    fn driver(self, jobs: Handle, guard: Guard) -> io::Result<Driver> {
-        let Settings { me, loaded, store, drain_timeout, clock, ends_with_stdin, .. } = self.settings;
-        let table = loaded.table;
+    fn driver(self, jobs: Handle, guard: Guard, look: Look) -> io::Result<Driver> {
+        let Settings { me, loaded, sources, jobs: paths, store, drain_timeout, clock, ends_with_stdin, .. } =
+            self.settings;
+        let table = Arc::new(loaded.table);
         let (sender, inbox) = mpsc::channel::<Message>(INBOX);
         let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock)));
         let mut chores = JoinSet::new();
@@ -244,6 +233,21 @@ impl Daemon {
         if ends_with_stdin {
             chores.spawn(signals::watch_stdin(sender.clone()));
         }
+        let reload = if paths.iter().any(|path| path.as_path() == Path::new("-")) {
+            events::config_not_reloadable("-", "the table came from standard input, which cannot be read again");
+            None
+        } else {
+            let read_from = paths.clone();
+            let origin = Origin {
+                table: Arc::clone(&table),
+                fingerprint: config::fingerprint(&sources),
+                paths,
+                read: Arc::new(move || config::read(&read_from)),
+            };
+            let (reloader, wishes) = Reloader::new(origin, (Arc::clone(&clock), sender.clone()), look);
+            chores.spawn(reloader.keep());
+            Some(wishes)
+        };
         let engine = Engine::new(me.clone(), &table, clock.now());
         let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
         let hands = Hands {
@@ -265,27 +269,7 @@ impl Daemon {
             running: JoinSet::new(),
             chores,
         };
-        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout })
-    }
-}
-
-/// Says what the table needs and this machine has not, where that is known soon.
-fn say_what_is_missing(look_around: LookAround, redaction: &Redaction) {
-    let (sender, found) = std::sync::mpsc::channel();
-    // A thread of its own, that nobody waits for: a look at a dead file server never ends.
-    let looking = thread::Builder::new().name("look".to_owned()).spawn(move || drop(sender.send(look_around())));
-    match looking.map(|_| found.recv_timeout(LOOK_WITHIN)) {
-        Ok(Ok(missing)) => {
-            for problem in missing {
-                events::table_warning(problem.code, &problem.path, &redaction.text(&problem.message));
-            }
-        }
-        Ok(Err(_)) => {
-            let detail =
-                "some file system did not say within 2 s whether programs, folders and files of jobs are there";
-            events::table_warning("W513", "", detail);
-        }
-        Err(error) => events::table_warning("W513", "", &format!("nobody could look for what jobs need: {error}")),
+        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload })
     }
 }
 

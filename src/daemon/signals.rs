@@ -10,6 +10,8 @@ use signal_hook::consts::SIGTERM;
 use signal_hook_tokio::Signals;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -21,8 +23,8 @@ pub enum Request {
     End(&'static str),
     /// Whoever started this process is gone.
     Stop(&'static str),
-    /// A signal that does nothing in this version.
-    Nothing(&'static str),
+    /// Somebody wants the files of the table to be read now.
+    Reload,
 }
 
 /// Takes over the signals. From here on none of them ends the process. To be called inside a tokio runtime.
@@ -33,12 +35,20 @@ pub fn listen() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP])
 }
 
+/// A wish to reload must not end a daemon that does not listen yet. It reads its files again as soon as it does.
+///
+/// # Errors
+/// The handler cannot be installed.
+pub fn survive_hup() -> io::Result<()> {
+    signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false))).map(|_| ())
+}
+
 const fn request(signal: i32) -> Option<Request> {
     match signal {
         SIGTERM => Some(Request::End("TERM")),
         SIGINT => Some(Request::End("INT")),
         SIGQUIT => Some(Request::End("QUIT")),
-        SIGHUP => Some(Request::Nothing("HUP")),
+        SIGHUP => Some(Request::Reload),
         _ => None,
     }
 }

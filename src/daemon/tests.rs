@@ -152,7 +152,7 @@ fn bench(store: Broken) -> Bench {
     };
     let engine = Engine::new(me(), &table, clock.now());
     let timer = Timer::new().unwrap();
-    let driver = Driver { engine, clock, timer, inbox, hands, drain_timeout: Duration::ZERO };
+    let driver = Driver { engine, clock, timer, inbox, hands, drain_timeout: Duration::ZERO, reload: None };
     Bench { driver, orders, sender }
 }
 
@@ -214,7 +214,7 @@ async fn reported(inbox: &mut mpsc::Receiver<Message>) -> Event {
             }
             event
         }
-        Message::Asked(request) => panic!("{request:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -82,6 +82,7 @@ pub use step::STARTS_MOST;
 pub use step::Step;
 pub use step::Verdict;
 pub use table::JobTable;
+pub use table::TableChanges;
 pub use tick::RunKey;
 pub use tick::Tick;
 pub use tick::fencing_token;

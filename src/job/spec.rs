@@ -38,6 +38,8 @@ pub struct JobSpec {
     pub termination_grace_period: Duration,
     /// Within this time after its tick a run is due, at a moment that job and tick decide; zero: at its tick.
     pub jitter: Duration,
+    /// How long the job may go without a success before somebody should know; `None`: for ever.
+    pub stale_after: Option<Duration>,
     /// How late after that a run may still start; `None`: half the distance to the next tick, at least 10 s, at most 1 h.
     pub starting_deadline: Option<Duration>,
     /// What follows a failed attempt.
@@ -219,6 +221,8 @@ pub struct SchedulerSpec {
     pub clock_skew_tolerance: Duration,
     /// Places of each replica; 0: no limit.
     pub max_concurrent_runs: u32,
+    /// How often the files of the table are read again; zero: only when somebody asks.
+    pub reload_interval: Duration,
     /// What must not be seen of what jobs say. For runs that start while the table is in force.
     pub redact: Redaction,
 }
@@ -229,6 +233,7 @@ impl Default for SchedulerSpec {
             lock_lease: Duration::from_secs(15),
             clock_skew_tolerance: Duration::from_secs(2),
             max_concurrent_runs: 10,
+            reload_interval: Duration::from_secs(10),
             redact: Redaction::default(),
         }
     }
@@ -267,6 +272,7 @@ impl JobSpec {
             timeout: Some(Duration::from_secs(3600)),
             termination_grace_period: Duration::from_secs(30),
             jitter: Duration::ZERO,
+            stale_after: None,
             starting_deadline: None,
             retry: RetryPolicy::default(),
             output: OutputLimits::default(),

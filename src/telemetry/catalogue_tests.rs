@@ -14,6 +14,7 @@ use crate::job::Pause;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::SkipReason;
+use crate::job::TableChanges;
 use crate::job::Tick;
 use crate::job::Trigger;
 use chrono::DateTime;
@@ -29,7 +30,12 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: [&str; 3] = [include_str!("events.rs"), include_str!("events/fleet.rs"), include_str!("events/orders.rs")];
+const CODE: [&str; 4] = [
+    include_str!("events.rs"),
+    include_str!("events/fleet.rs"),
+    include_str!("events/orders.rs"),
+    include_str!("events/table.rs"),
+];
 const RUN_FIELDS: [&str; 6] = ["job", "run_id", "scheduled_for", "trigger", "attempt", "token"];
 const ENVELOPE: [&str; 7] = ["timestamp", "level", "event", "message", "service", "version", "replica"];
 
@@ -81,6 +87,13 @@ fn raise_events_of_the_daemon() {
     daemon_panicked("scheduler", "index out of bounds");
     table_loaded(TableLoaded { revision: "abc", zone_data: "2026a", jobs: 3, file: "jobs.yaml" });
     table_warning("W301", "jobs[0].schedule", "both day fields are restricted");
+    let changes = &TableChanges { added: vec![run().run.job], scheduler: true, ..TableChanges::default() };
+    table_replaced(TableReplaced { revision: "def", previous: "abc", changes, cause: "timer" });
+    table_unchanged("abc", "signal", false);
+    table_unchanged("abc", "timer", true);
+    let first = "jobs.yaml:3:5: E204 jobs[0]: `schedule` is required";
+    table_refused(TableRefused { revision: "abc", problems: 2, first, cause: "event" });
+    config_not_reloadable("/etc/onecron/jobs.yaml", "it is mounted alone");
     job_registered(&run().run.job, at);
     job_forgotten(&run().run.job, at);
     store_forgot(3, at);

@@ -71,6 +71,7 @@ macro_rules! run_event {
 
 mod fleet;
 mod orders;
+mod table;
 
 pub use fleet::TableDisagrees;
 pub use fleet::clock_in_order;
@@ -79,6 +80,7 @@ pub use fleet::schedule_unreadable;
 pub use fleet::table_agrees;
 pub use fleet::table_disagrees;
 pub use orders::*;
+pub use table::*;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
@@ -186,37 +188,6 @@ pub fn daemon_failed(error: &str) {
 /// A task of the daemon panicked.
 pub fn daemon_panicked(task: &str, error: &str) {
     event!(ERROR, "daemon_panicked", "a part of the daemon panicked: this is a bug", task, error);
-}
-
-/// A table that was loaded.
-#[derive(Debug, Clone, Copy)]
-pub struct TableLoaded<'a> {
-    /// Hash of its content and of the zone data.
-    pub revision: &'a str,
-    /// Version of the zone data.
-    pub zone_data: &'a str,
-    /// How many jobs it has.
-    pub jobs: usize,
-    /// Where it came from.
-    pub file: &'a str,
-}
-
-/// The jobs file is read and right.
-pub fn table_loaded(table: TableLoaded<'_>) {
-    event!(
-        INFO,
-        "table_loaded",
-        "table loaded",
-        revision = table.revision,
-        zone_data = table.zone_data,
-        jobs = table.jobs,
-        file = table.file
-    );
-}
-
-/// Something in the jobs file is allowed and probably not meant.
-pub fn table_warning(code: &str, path: &str, detail: &str) {
-    event!(WARN, "table_warning", "the jobs file has a doubtful place", code, path, detail);
 }
 
 /// A job is known to the store for the first time, or again after the store forgot it.

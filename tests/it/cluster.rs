@@ -7,6 +7,7 @@ mod orders;
 mod outage;
 mod race;
 mod reading;
+mod reloads;
 mod rolling;
 mod skew;
 mod slots;

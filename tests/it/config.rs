@@ -117,6 +117,8 @@ fn the_example_is_good_and_shows_every_field() {
         "lockLease",
         "clockSkewTolerance",
         "maxConcurrentRuns",
+        "reloadInterval",
+        "staleAfter",
         "redact",
         "name",
         "description",

@@ -21,6 +21,7 @@ mod http_tables;
 mod processes;
 mod redaction;
 mod redis_store;
+mod reload;
 mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;

@@ -157,8 +157,8 @@ impl<'a> Demo<'a> {
              kill -9 {first}      the others notice within 8 s; an `import` that it ran starts again elsewhere\n  \
              kill {second}         it drains: starts nothing more, and ends when its jobs have ended\n  \
              kill -STOP {third}   it freezes: its guardian ends its jobs, the others go on (kill -CONT {third} wakes it)\n  \
-             edit the table     and kill the replicas: one that ended starts again after {} s, with the new table\n  \
-             onecron next --jobs {table}\n\nEnd with ^C.\n",
+             edit the table     they read it within 10 s, and a mistake in it changes nothing but a line of the log\n  \
+             onecron next --jobs {table}\n\nA replica that ended starts again after {} s. End with ^C.\n",
             START_AGAIN_AFTER.as_secs()
         )
     }
