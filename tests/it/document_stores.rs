@@ -21,9 +21,12 @@ use nix::sys::signal::Signal;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
 use onecron::job::Answer;
+use onecron::job::Decision;
 use onecron::job::Expect;
 use onecron::job::JobName;
 use onecron::job::Knew;
+use onecron::job::MissedReason;
+use onecron::job::Namespace;
 use onecron::job::Outcome;
 use onecron::job::Presence;
 use onecron::job::RunKey;
@@ -86,8 +89,7 @@ async fn send(store: &Arc<dyn Store>, steps: &[Step]) -> Vec<Answer> {
 }
 
 fn with_access(url: &str, access: &Access) -> Arc<dyn Store> {
-    let namespace = onecron::job::Namespace::new("default").unwrap();
-    onecron::store::open_with(url, access, &namespace, Arc::new(SystemClock)).unwrap()
+    onecron::store::open_with(url, access, &Namespace::new("default").unwrap(), Arc::new(SystemClock)).unwrap()
 }
 
 fn password_file(folder: &Path, text: &str) -> Access {
@@ -141,8 +143,7 @@ async fn a_burst_over_three_etcd_members_of_which_one_is_killed_has_one_winner_e
     }
     assert_eq!(winners.len(), JOBS * usize::try_from(TICKS).unwrap());
     assert!(winners.values().all(|&count| count == 1));
-    // A handle that begins with the dead member finds a living one.
-    assert_eq!(open(&url, "default").jobs().await.unwrap().len(), JOBS);
+    assert_eq!(open(&url, "default").jobs().await.unwrap().len(), JOBS, "of a living member");
 }
 
 /// A replica gives up on a request that is not answered, and with the next one another member is asked.
@@ -253,26 +254,16 @@ async fn a_memcached_that_is_emptied_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_memcached_that_restarts_is_noticed() {
-    let Some(mut server) = DocumentServer::start(Kind::Memcached) else { return };
-    let store = open(&server.url(), "default");
-    every_tick_that_may_be_forgotten_is_refused(&store, || {
-        server.kill();
-        server.start_again();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_consul_that_keeps_nothing_and_restarts_is_noticed() {
-    let Some(mut server) = DocumentServer::start(Kind::Consul) else { return };
-    let store = open(&server.url(), "default");
-    assert_eq!(store.probe().await.unwrap().class, Class::C, "-dev");
-    every_tick_that_may_be_forgotten_is_refused(&store, || {
-        server.kill();
-        server.start_again();
-    })
-    .await;
+async fn a_server_that_keeps_nothing_and_restarts_is_noticed() {
+    for mut server in [Kind::Memcached, Kind::Consul].into_iter().filter_map(DocumentServer::start) {
+        let store = open(&server.url(), "default");
+        assert_eq!(store.probe().await.unwrap().class, Class::C, "Consul with -dev");
+        every_tick_that_may_be_forgotten_is_refused(&store, || {
+            server.kill();
+            server.start_again();
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -328,8 +319,7 @@ async fn a_store_that_went_back_is_noticed() {
         let after = store.identity().await.unwrap();
         assert_ne!(before.server, after.server, "{kind:?}");
         assert_eq!(verdict(&store, claim(2, "web-2")).await, Verdict::Unregistered);
-        // A handle that has seen nothing has nothing to compare.
-        assert_eq!(open(&server.url(), namespace).identity().await.unwrap().server, after.server);
+        assert_eq!(open(&server.url(), namespace).identity().await.unwrap().server, after.server, "for all");
     }
 }
 
@@ -403,7 +393,6 @@ async fn the_largest_outputs_fit() {
         let whole = history.iter().take_while(|entry| entry.output_tail == tail).count();
         assert!((1..10).contains(&whole), "{kind:?}: {whole}");
         assert!(history[whole..].iter().all(|entry| entry.output_tail.is_empty()), "{kind:?}");
-        // Two hundred entries and the largest output that there is.
         let most = "\u{1}".repeat(1 << 20);
         let steps = [claim(11, "web-1"), begin(11, "web-1"), complete(11, "web-1", &most)];
         assert_eq!(store.apply(&steps).await.unwrap()[2].verdict, Verdict::Recorded, "{kind:?}");
@@ -422,19 +411,12 @@ async fn many_closed_runs_go_before_their_time_and_are_refused() {
         let settle = |n: i64| Step::Settle {
             run: RunKey::new(job(), second(n)),
             owner: replica("auditor"),
-            previous: second(n - 1).seconds(),
+            // All before the first is decided, once somebody says that there is nothing.
+            previous: if n == 1 { 0 } else { second(n - 1).seconds() },
             expect: Expect::Absent { after_ms: 0 },
-            decision: onecron::job::Decision::Missed(onecron::job::MissedReason::NoReplica),
+            decision: Decision::Missed(MissedReason::NoReplica),
         };
-        // All before is decided, once somebody says that there is nothing.
-        let first = Step::Settle {
-            run: RunKey::new(job(), second(1)),
-            owner: replica("auditor"),
-            previous: 0,
-            expect: Expect::Absent { after_ms: 0 },
-            decision: onecron::job::Decision::Missed(onecron::job::MissedReason::NoReplica),
-        };
-        let steps: Vec<Step> = std::iter::once(first).chain((2..=300).map(settle)).collect();
+        let steps: Vec<Step> = (1..=300).map(settle).collect();
         let answers = store.apply(&steps).await.unwrap();
         assert!(answers.iter().all(|answer| answer.verdict == Verdict::Settled), "{kind:?}");
         let job_record = answers.last().unwrap().job.clone().unwrap();
@@ -611,7 +593,7 @@ async fn with_tls_both_sides_show_certificates() {
             Verdict::Registered { fresh: true, rescheduled: false },
             "{kind:?}"
         );
-        let namespace = onecron::job::Namespace::new("default").unwrap();
+        let namespace = Namespace::new("default").unwrap();
         let plain = format!("{}://127.0.0.1", scheme.trim_end_matches('s'));
         let error = onecron::store::open_with(&plain, &whole, &namespace, Arc::new(SystemClock)).unwrap_err();
         assert!(error.to_string().contains(&format!("write {scheme}://")), "{error}");
