@@ -194,7 +194,6 @@ async fn without_a_quorum_etcd_takes_nothing_and_says_so_in_time() {
     assert!(matches!(error.kind, ErrorKind::MaybeApplied | ErrorKind::NotSent), "{error}");
     assert!(SystemClock.now().boot.since(asked) < Duration::from_secs(10), "{:?}", SystemClock.now().boot.since(asked));
     cluster.members[0].start_again();
-    // Whatever became of it: the same request gets the same answer.
     assert_eq!(send(&store, &[claim(1, "web-1")]).await[0].verdict, Verdict::Won);
     assert_eq!(send(&store, &[claim(1, "web-2")]).await[0].verdict, Verdict::Held);
     cluster.members.iter_mut().for_each(DocumentServer::kill);
@@ -351,7 +350,6 @@ async fn lose_replies(kind: Kind, server: &'static DocumentServer) {
         (complete(1, "web-1", "ok"), Verdict::Recorded),
     ];
     for (step, wanted) in steps {
-        // Reads go first, and then one write or more.
         for arrive in 0..7 {
             proxy.swallow_replies_after(arrive);
             let limit = Duration::from_millis(300);
@@ -429,7 +427,7 @@ async fn many_closed_runs_go_before_their_time_and_are_refused() {
 }
 
 fn names_what_is_wrong(error: &Error, words: &[&str]) {
-    let text = format!("{error} {error:?}");
+    let text = format!("{error:?} {error}");
     assert_eq!(error.kind, ErrorKind::Misconfigured, "{text}");
     assert!(words.iter().all(|word| text.contains(word)), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
