@@ -16,7 +16,6 @@ use crate::job::Presence;
 use crate::job::RunKey;
 use crate::job::Step;
 use crate::store::Error;
-use crate::store::ErrorKind;
 use crate::store::Store;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -178,10 +177,5 @@ async fn within<T>(
 }
 
 fn failure(error: &Error) -> StoreFailure {
-    let kind = match error.kind {
-        ErrorKind::NotSent => "not_sent",
-        ErrorKind::MaybeApplied => StoreFailure::MAYBE_APPLIED,
-        ErrorKind::Misconfigured => "misconfigured",
-    };
-    StoreFailure { kind, detail: error.to_string() }
+    StoreFailure { kind: error.kind.as_str(), detail: error.to_string() }
 }

@@ -11,9 +11,13 @@ use crate::job::Namespace;
 use std::sync::Arc;
 
 /// What exists, for error texts.
-const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey), `sqlite:path` (one host), \
+const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey; also `rediss://` for TLS, \
+                        `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`), `sqlite:path` (one host), \
                         `etcd://[user:password@]host1,host2,host3`, `consul://host`, `memcached://host` (best effort) and \
                         `memory:` (one process)";
+
+/// Schemes of Redis: one server, Sentinels, a cluster; each with and without TLS.
+const REDIS: [&str; 6] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"];
 
 /// A URL that no driver takes. Its text never holds the URL's password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,11 +66,19 @@ pub fn open_with(
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Store>, OpenError> {
     let unfit = |scheme| move |detail| OpenError::Unfit { scheme, detail };
+    let redis = REDIS.iter().find(|scheme| url.split_once(':').is_some_and(|(found, _)| found == **scheme));
     match url.split_once(':') {
-        Some(("redis", rest)) if rest.starts_with("//") => {
-            Ok(Arc::new(RedisStore::open(url, namespace).map_err(unfit("redis:"))?))
+        Some((found, _)) if !access.is_empty() && matches!(found, "sqlite" | "memory") => {
+            let detail = "it has no accounts and no certificates: leave out --store-user, --store-password-file, \
+                          --store-ca-file and their like";
+            Err(OpenError::Unfit {
+                scheme: if found == "sqlite" { "sqlite:" } else { "memory:" },
+                detail: detail.into(),
+            })
         }
-        Some(("redis", _)) => Err(unfit("redis:")("two slashes are missing: write redis://host:6379".into())),
+        Some(_) if let Some(scheme) = redis => {
+            Ok(Arc::new(RedisStore::open(url, access, namespace).map_err(unfit(scheme))?))
+        }
         Some(("sqlite", path)) => Ok(Arc::new(SqliteStore::open(path, namespace).map_err(unfit("sqlite:"))?)),
         Some((scheme @ ("etcd" | "etcds"), rest)) => {
             let store = slashes(scheme, rest).and_then(|()| DocumentStore::etcd(url, namespace, (access, clock)));
@@ -120,9 +132,9 @@ fn hint_without_scheme(text: &str) -> &'static str {
 fn hint(scheme: &str) -> String {
     let scheme = scheme.to_ascii_lowercase();
     let text = match scheme.as_str() {
-        "rediss" | "valkeys" => "TLS is not in this version: put a local TLS proxy (stunnel, envoy) in front",
-        "redis+sentinel" | "sentinel" | "redis-sentinel" => "Sentinel is not in this version: name the primary",
-        "redis+cluster" | "redis-cluster" => "Redis Cluster is not in this version: name one server",
+        "valkeys" | "redis+tls" | "redis+ssl" | "redis-tls" => "write rediss:// for TLS",
+        "sentinel" | "redis-sentinel" | "valkey+sentinel" => "write redis+sentinel://h1,h2,h3/mymaster",
+        "cluster" | "redis-cluster" | "valkey+cluster" => "write redis+cluster://h1,h2",
         "unix" | "redis+unix" | "redis-socket" => "sockets of files are not in this version: name host and port",
         "etcd+tls" => "write etcds://",
         "consul+tls" => "write consuls://",
@@ -180,6 +192,9 @@ mod tests {
             ("redis://:s3cret@[::1]:7000", "redis://[::1]:7000"),
             ("redis://:s3%40cret@cache/0", "redis://cache:6379"),
             ("redis://s3cret@cache", "redis://***@cache:6379"),
+            ("rediss://:s3cret@cache", "rediss://cache:6379"),
+            ("redis+sentinel://app:s3cret@h1,h2/main", "redis+sentinel://app@h1:26379,h2:26379/main"),
+            ("redis+cluster://:s3cret@h1,h2", "redis+cluster://h1:6379,h2:6379"),
             ("sqlite:/var/lib/onecron.db", "sqlite:/var/lib/onecron.db"),
             ("etcds://app:s3cret@h1,h2:1", "etcds://app@h1:2379,h2:1"),
             ("consul://:s3cret@h?dc=west", "consul://h:8500?dc=west"),
@@ -203,7 +218,9 @@ mod tests {
             "redis://cache:s3cret",
             "redis://:s3/cret@cache",
             "redis://u:s3cret:6379",
-            "rediss://:s3cret@cache",
+            "rediss://:s3cret@cache:port",
+            "redis+sentinel://:s3cret@cache",
+            "redis+cluster://:s3cret@cache/1",
             "resid://:s3cret@cache",
             "postgres://u:s3cret@db/x",
             "user:s3cret@cache",
@@ -234,7 +251,9 @@ mod tests {
     #[test]
     fn the_nearest_name_is_offered() {
         for (url, hint) in [
-            ("rediss://cache", "TLS is not in this version"),
+            ("valkeys://cache", "write rediss://"),
+            ("sentinel://h1,h2/main", "write redis+sentinel://"),
+            ("redis-cluster://h1", "write redis+cluster://"),
             ("resid://cache", "did you mean `redis://`?"),
             ("sqlit:x", "did you mean `sqlite:path`?"),
             ("etdc://a,b", "did you mean `etcd://`?"),

@@ -3,6 +3,7 @@
 mod absence;
 mod amnesia;
 mod crash;
+mod failover;
 mod orders;
 mod outage;
 mod race;

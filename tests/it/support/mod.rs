@@ -4,6 +4,7 @@ pub mod bench;
 pub mod daemon;
 pub mod documents;
 pub mod proxy;
+pub mod redis_modes;
 pub mod replicas;
 pub mod scene;
 pub mod server;
