@@ -199,6 +199,12 @@ impl Engine {
         self
     }
 
+    /// The same, on a store that has no clock: what it tells as its time is this replica's own, and says nothing of it.
+    pub fn without_store_clock(mut self) -> Self {
+        self.skew.without_clock();
+        self
+    }
+
     /// Takes an event and says what to do. Never fails: what cannot be is ignored.
     pub fn handle(&mut self, now: Now, event: Event) -> Vec<Effect> {
         self.read = now;

@@ -3,6 +3,7 @@
 use super::Access;
 use super::MemoryStore;
 use super::Store;
+use super::documents::DocumentStore;
 use super::redis::RedisStore;
 use super::sqlite::SqliteStore;
 use crate::clock::Clock;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 /// What exists, for error texts.
 const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey; also `rediss://` for TLS, \
                         `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`), `postgres://user@host/database`, \
-                        `mysql://user@host/database` (MySQL or MariaDB), `sqlite:path` (one host) and `memory:` (one process)";
+                        `mysql://user@host/database` (MySQL or MariaDB), `sqlite:path` (one host), \
+                        `etcd://[user:password@]host1,host2,host3`, `consul://host`, `memcached://host` (best effort) and \
+                        `memory:` (one process)";
 
 /// Schemes of Redis: one server, Sentinels, a cluster; each with and without TLS.
 const REDIS: [&str; 6] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"];
@@ -86,6 +89,18 @@ pub fn open_with(
             rest.and_then(|rest| mysql(rest, namespace, access)).map_err(unfit("mysql:"))
         }
         Some(("sqlite", path)) => Ok(Arc::new(SqliteStore::open(path, namespace).map_err(unfit("sqlite:"))?)),
+        Some((scheme @ ("etcd" | "etcds"), rest)) => {
+            let store = slashes(scheme, rest).and_then(|()| DocumentStore::etcd(url, namespace, (access, clock)));
+            Ok(Arc::new(store.map_err(unfit("etcd:"))?))
+        }
+        Some((scheme @ ("consul" | "consuls"), rest)) => {
+            let store = slashes(scheme, rest).and_then(|()| DocumentStore::consul(url, namespace, (access, clock)));
+            Ok(Arc::new(store.map_err(unfit("consul:"))?))
+        }
+        Some((scheme @ "memcached", rest)) => {
+            let store = slashes(scheme, rest).and_then(|()| DocumentStore::memcached(url, namespace, (access, clock)));
+            Ok(Arc::new(store.map_err(unfit("memcached:"))?))
+        }
         Some(("memory", "" | "//")) => Ok(Arc::new(MemoryStore::new(clock))),
         Some(("memory", _)) => Err(unfit("memory:")("nothing follows the colon".into())),
         Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -123,6 +138,11 @@ fn mysql(_: &str, _: &Namespace, _: &Access) -> Result<Arc<dyn Store>, String> {
     Err("this program was built without MySQL: use the image or package, or build it with --features full".into())
 }
 
+fn slashes(scheme: &str, rest: &str) -> Result<(), String> {
+    let wanted = || format!("two slashes are missing: write {scheme}://host");
+    rest.starts_with("//").then_some(()).ok_or_else(wanted)
+}
+
 fn is_word(scheme: &str) -> bool {
     scheme.len() <= 20
         && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -149,9 +169,12 @@ fn hint(scheme: &str) -> String {
         "sentinel" | "redis-sentinel" | "valkey+sentinel" => "write redis+sentinel://h1,h2,h3/mymaster",
         "cluster" | "redis-cluster" | "valkey+cluster" => "write redis+cluster://h1,h2",
         "unix" | "redis+unix" | "redis-socket" => "sockets of files are not in this version: name host and port",
-        "etcd" | "consul" | "memcached" => {
-            return format!(" ({scheme} is not in this version)");
+        "etcd+tls" => "write etcds://",
+        "consul+tls" => "write consuls://",
+        "http" | "https" => {
+            "an address of etcd is written etcd:// or, with TLS, etcds://; one of Consul consul:// or consuls://"
         }
+        "memcache" => "did you mean `memcached://`?",
         "valkey" | "keydb" | "dragonfly" => "write redis://, it speaks the same protocol",
         "file" | "sqlite3" => "did you mean `sqlite:path`?",
         "pg" | "pgsql" | "postgresql+psycopg2" | "timescale" => "write postgres://user@host/database",
@@ -161,6 +184,9 @@ fn hint(scheme: &str) -> String {
         other if near(other, "postgres") => "did you mean `postgres://`?",
         other if near(other, "mysql") || near(other, "mariadb") => "did you mean `mysql://`?",
         other if near(other, "sqlite") => "did you mean `sqlite:path`?",
+        other if near(other, "etcd") => "did you mean `etcd://`?",
+        other if near(other, "consul") => "did you mean `consul://`?",
+        other if near(other, "memcached") => "did you mean `memcached://`?",
         other if near(other, "memory") => "did you mean `memory:`?",
         _ => return String::new(),
     };
@@ -208,6 +234,8 @@ mod tests {
             #[cfg(feature = "mysql")]
             ("mariadb://app:s3cret@db/x?ssl-mode=required", "mysql://app@db:3306/x"),
             ("sqlite:/var/lib/onecron.db", "sqlite:/var/lib/onecron.db"),
+            ("etcds://app:s3cret@h1,h2:1", "etcds://app@h1:2379,h2:1"),
+            ("consul://:s3cret@h?dc=west", "consul://h:8500?dc=west"),
             ("memory:", "memory:"),
         ] {
             let store = opened(url).unwrap();
@@ -245,6 +273,13 @@ mod tests {
             "sqlite::memory:",
             "sqlite://host/x.db",
             "memory:x",
+            "etcd:host",
+            "etcd://u:s3/cret@h",
+            "etcd://u:s3cret@h?s3cret=1",
+            "consul://s3cret@h",
+            "memcached://h",
+            "memcached://u:s3cret@h?allow-best-effort=true",
+            "https://u:s3cret@h",
         ] {
             let error = opened(url).expect_err(url);
             let text = format!("{error} {error:?}");
@@ -265,6 +300,11 @@ mod tests {
             ("sqlit:x", "did you mean `sqlite:path`?"),
             ("postgers://db/x", "did you mean `postgres://`?"),
             ("mysq://db/x", "did you mean `mysql://`?"),
+            ("etdc://a,b", "did you mean `etcd://`?"),
+            ("https://etcd:2379", "with TLS, etcds://"),
+            ("memcache://h", "did you mean `memcached://`?"),
+            ("memcached://h", "allow-best-effort=true"),
+            ("consul:h", "write consul://host"),
             ("mem:", "did you mean `memory:`?"),
             ("valkey://cache", "write redis://"),
             ("localhost:6379", "write redis://host:6379"),

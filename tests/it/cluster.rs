@@ -20,6 +20,7 @@ use crate::support::bench::program;
 use crate::support::daemon::Daemon;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
+use crate::support::documents;
 use crate::support::server::RedisServer;
 use crate::support::sql_server;
 use onecron::clock::Clock;
@@ -55,6 +56,11 @@ impl FleetStore {
     pub fn sql(kind: Kind) -> Option<Self> {
         let server = sql_server::shared(kind)?;
         Some(Self { url: server.url(&server.make_database()), server: None })
+    }
+
+    /// An etcd of one member, where the machine has one. It is that of all tests, but no other fleet is on it.
+    pub fn etcd() -> Option<Self> {
+        Some(Self { url: documents::shared(Kind::Etcd)?.url(), server: None })
     }
 
     /// A file beside the table.

@@ -67,6 +67,9 @@ macro_rules! conformance {
         cases!(postgres, Postgres, $($cases)+);
         cases!(pgbouncer, PgBouncer, $($cases)+);
         cases!(mariadb, MariaDb, $($cases)+);
+        cases!(etcd, Etcd, $($cases)+);
+        cases!(consul, Consul, $($cases)+);
+        cases!(memcached, Memcached, $($cases)+);
         cases!(redis_tls, RedisTls, $($cases)+);
         cases!(redis_account, RedisAccount, $($cases)+);
         cases!(redis_sentinel, RedisSentinel, $($cases)+);

@@ -372,7 +372,7 @@ fn at_some_moment(model: &mut Records, step: &Step, said: &Answer, (from, to): (
 
 #[test]
 fn the_stores_agree_on_random_steps() {
-    let kinds = [Kind::Sqlite, Kind::Redis, Kind::Valkey, Kind::Postgres, Kind::MariaDb];
+    let kinds = [Kind::Sqlite, Kind::Redis, Kind::Valkey, Kind::Memcached, Kind::Postgres, Kind::MariaDb];
     let benches: Vec<Bench> = kinds.into_iter().filter_map(Bench::start).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let cases = AtomicU32::new(0);

@@ -10,6 +10,7 @@ mod config;
 mod conformance;
 mod daemon;
 mod differential;
+mod document_stores;
 mod executor;
 mod failover;
 mod fuzz_corpus;

@@ -115,3 +115,10 @@ fn every_tick_runs_once_and_the_others_say_who_ran_it_on_mariadb() {
         every_tick_runs_once_and_the_others_say_who_ran_it(store);
     }
 }
+
+#[test]
+fn every_tick_runs_once_and_the_others_say_who_ran_it_on_etcd() {
+    if let Some(store) = FleetStore::etcd() {
+        every_tick_runs_once_and_the_others_say_who_ran_it(store);
+    }
+}

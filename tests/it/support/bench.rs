@@ -1,5 +1,6 @@
 //! A store that a test has to itself.
 
+use super::documents;
 use super::redis_modes;
 use super::redis_modes::Deployment;
 use super::server::RedisServer;
@@ -38,6 +39,9 @@ pub enum Kind {
     /// PostgreSQL behind PgBouncer, in transaction mode.
     PgBouncer,
     MariaDb,
+    Etcd,
+    Consul,
+    Memcached,
 }
 
 pub struct Bench {
@@ -68,8 +72,13 @@ impl Bench {
             return Self::start_sql(kind);
         }
         static BENCHES: AtomicUsize = AtomicUsize::new(0);
-        program(Kind::Redis)?;
-        let (url, access) = redis_modes::shared(kind)?;
+        let (url, access) = match kind {
+            Kind::Etcd | Kind::Consul | Kind::Memcached => (documents::shared(kind)?.url(), Access::default()),
+            _ => {
+                program(Kind::Redis)?;
+                redis_modes::shared(kind)?
+            }
+        };
         let prefix = format!("b{}-", BENCHES.fetch_add(1, Ordering::Relaxed));
         Some(Self { prefix, ..Self::new(kind, (url, access), None) })
     }
@@ -85,6 +94,8 @@ impl Bench {
                 return Some(bench);
             }
             Kind::Redis | Kind::Valkey => redis(RedisServer::start(&program(kind)?, &[])),
+            // The mark of a namespace stands for the server: see `restart`.
+            Kind::Etcd | Kind::Consul | Kind::Memcached => return Self::start(kind),
             Kind::RedisTls => redis_modes::tls()?,
             Kind::RedisAccount => redis_modes::account()?,
             Kind::RedisSentinel => redis_modes::sentinels(0, 1, |port| port)?,
@@ -124,13 +135,17 @@ impl Bench {
             let make = || Arc::new(MemoryStore::new(Arc::new(SystemClock)));
             return self.memory.lock().unwrap().entry(namespace.into()).or_insert_with(make).clone();
         }
+        open_with(&self.url, &self.access, &self.namespace(namespace))
+    }
+
+    fn namespace(&self, name: &str) -> String {
         // The longest there is has no room for more, and no two tests use it.
-        let namespace = if namespace.len() > 40 { namespace.into() } else { format!("{}{namespace}", self.prefix) };
-        open_with(&self.url, &self.access, &namespace)
+        if name.len() > 40 { name.into() } else { format!("{}{name}", self.prefix) }
     }
 
     /// The store goes away and comes back with all that it knew, as one that may have lost something: a server is
-    /// killed and started again, a file is replaced by its copy.
+    /// killed and started again, a file is replaced by its copy; where documents are kept, the mark that says which store
+    /// it is becomes another, as after the restoring of a copy.
     pub async fn restart(&self) {
         match self.kind {
             Kind::Memory => self.memory.lock().unwrap().values().for_each(|store| store.restart()),
@@ -150,6 +165,10 @@ impl Bench {
                     let _ = std::fs::remove_file(self.folder.path().join(format!("onecron.db{suffix}")));
                 }
                 std::fs::rename(copy, file).unwrap();
+            }
+            Kind::Etcd | Kind::Consul | Kind::Memcached => {
+                let server = documents::shared(self.kind).unwrap();
+                server.put(&format!("onecron/{}/store", self.namespace("default")), r#"{"id":"another"}"#);
             }
             _ => self.servers.lock().unwrap().as_mut().unwrap().restart(),
         }
@@ -175,6 +194,9 @@ pub fn program(kind: Kind) -> Option<std::path::PathBuf> {
         Kind::MariaDb => ("mariadb", "mariadbd"),
         Kind::Memory | Kind::Sqlite => return None,
         Kind::Valkey => ("valkey", "valkey-server"),
+        Kind::Etcd => ("etcd", "etcd"),
+        Kind::Consul => ("consul", "consul"),
+        Kind::Memcached => ("memcached", "memcached"),
         _ => ("redis", "redis-server"),
     };
     let found = find_program(name);

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod daemon;
+pub mod documents;
 pub mod proxy;
 pub mod redis_modes;
 pub mod replicas;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering;
 use tokio::io::AsyncReadExt;
@@ -25,41 +26,50 @@ pub enum Swallow {
 
 pub struct Proxy {
     pub port: u16,
+    rule: Rule,
+    _tasks: JoinSet<()>,
+}
+
+/// What vanishes.
+#[derive(Debug, Clone, Default)]
+struct Rule {
     swallows: Arc<AtomicU8>,
     /// The word in a request after which replies vanish.
     word: Arc<Mutex<Option<&'static [u8]>>>,
-    _tasks: JoinSet<()>,
+    /// Where replies vanish: how many more pieces of them arrive before.
+    passes: Arc<AtomicI64>,
 }
 
 impl Proxy {
     pub async fn start(server_port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let swallows = Arc::new(AtomicU8::new(0));
-        let mut tasks = JoinSet::new();
-        let word = Arc::new(Mutex::new(None));
-        tasks.spawn(accept(listener, server_port, (swallows.clone(), word.clone())));
-        Self { port, swallows, word, _tasks: tasks }
+        let (port, rule, mut tasks) = (listener.local_addr().unwrap().port(), Rule::default(), JoinSet::new());
+        tasks.spawn(accept(listener, server_port, rule.clone()));
+        Self { port, rule, _tasks: tasks }
     }
 
     /// From now on, replies vanish (or arrive again).
     pub fn swallow_replies(&self, swallows: bool) {
-        *self.word.lock().unwrap() = None;
+        *self.rule.word.lock().unwrap() = None;
         self.swallow(if swallows { Swallow::Replies } else { Swallow::Nothing });
     }
 
+    /// So many more replies arrive, and then none.
+    pub fn swallow_replies_after(&self, count: u32) {
+        self.swallow(Swallow::Replies);
+        self.rule.passes.store(count.into(), Ordering::SeqCst);
+    }
+
     pub fn swallow(&self, what: Swallow) {
-        self.swallows.store(what as u8, Ordering::SeqCst);
+        self.rule.passes.store(0, Ordering::SeqCst);
+        self.rule.swallows.store(what as u8, Ordering::SeqCst);
     }
 
     /// Replies vanish from the request on that has this word in it.
     pub fn swallow_after(&self, word: &'static [u8]) {
-        *self.word.lock().unwrap() = Some(word);
+        *self.rule.word.lock().unwrap() = Some(word);
     }
 }
-
-/// What vanishes, and the word in a request from which on replies do.
-type Rule = (Arc<AtomicU8>, Arc<Mutex<Option<&'static [u8]>>>);
 
 async fn accept(listener: TcpListener, server_port: u16, rule: Rule) {
     let mut pairs = JoinSet::new();
@@ -68,11 +78,10 @@ async fn accept(listener: TcpListener, server_port: u16, rule: Rule) {
     }
 }
 
-async fn relay(client: TcpStream, server_port: u16, rule: Rule) {
+async fn relay(client: TcpStream, server_port: u16, Rule { swallows, word, passes }: Rule) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", server_port)).await else { return };
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    let (swallows, word) = rule;
     let (mut request, mut reply) = (vec![0; 65536], vec![0; 65536]);
     // One that has lost something is cut as soon as it is seen again: what follows would be taken for something else.
     let (mut copies, mut lost, mut ended) = (false, false, false);
@@ -93,7 +102,8 @@ async fn relay(client: TcpStream, server_port: u16, rule: Rule) {
             (lost, ended) = (true, ended || count == 0);
             continue;
         }
-        if mode == Swallow::Replies as u8 && is_reply && count > 0 {
+        let is_lost = mode == Swallow::Replies as u8 && is_reply && count > 0;
+        if is_lost && passes.fetch_sub(1, Ordering::SeqCst) <= 0 {
             continue;
         }
         if lost || count == 0 {
