@@ -40,6 +40,7 @@ use crate::store::ErrorKind;
 use crate::store::Identity;
 use crate::store::Probe;
 use crate::store::Store;
+use crate::telemetry::metrics::Metrics;
 use async_trait::async_trait;
 use chrono::DateTime;
 use chrono::Utc;
@@ -129,11 +130,12 @@ struct Bench {
 fn bench(store: Broken) -> Bench {
     let (store, clock): (Arc<dyn Store>, Arc<dyn Clock>) = (Arc::new(store), Arc::new(SystemClock));
     let table = table("true");
+    let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));
     let (guard, orders) = Guard::new();
     let (sender, inbox) = mpsc::channel(16);
     let hands = Hands {
         store: Arc::clone(&store),
-        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock))),
+        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock), Arc::clone(&metrics))),
         ask_limit: Duration::from_millis(50),
         launcher: Launcher {
             me: me(),
@@ -141,8 +143,10 @@ fn bench(store: Broken) -> Bench {
             guard,
             inbox: sender.clone(),
             redaction: Redaction::default(),
+            metrics: Arc::clone(&metrics),
         },
-        reporter: Reporter::new(&table),
+        reporter: Reporter::new(&table, Arc::clone(&metrics)),
+        metrics,
         jobs: Handle::current(),
         controls: BTreeMap::new(),
         finished: 0,
@@ -152,7 +156,8 @@ fn bench(store: Broken) -> Bench {
     };
     let engine = Engine::new(me(), &table, clock.now());
     let timer = Timer::new().unwrap();
-    let driver = Driver { engine, clock, timer, inbox, hands, drain_timeout: Duration::ZERO, reload: None };
+    let driver =
+        Driver { engine, clock, timer, inbox, hands, drain_timeout: Duration::ZERO, reload: None, looked_at: None };
     Bench { driver, orders, sender }
 }
 

@@ -65,7 +65,8 @@ fn bench(jobs: &[&str]) -> Bench {
     let fingerprint = config::fingerprint(&sources(&text(jobs)));
     let origin = Origin { table, fingerprint, paths: Vec::new(), read: Arc::new(move || read.read()) };
     let (sender, inbox) = mpsc::channel(16);
-    let (mut reloader, _) = Reloader::new(origin, (Arc::new(SystemClock), sender), Look::default());
+    let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
+    let (mut reloader, _) = Reloader::new(origin, (Arc::new(SystemClock), sender), (Look::default(), metrics));
     reloader.pace = Pace { settle: SHORT, read_within: Duration::from_millis(100), pause: SHORT };
     Bench { reloader, disk, inbox }
 }

@@ -1,0 +1,221 @@
+//! What the fleet's store knows of the jobs of the table, for metrics: read now and then beside the loop, by every replica,
+//! so that "last success" outlives each of them. Nothing depends on it.
+//!
+//! Bounded work: one request at a time; two of them each round, and the histories of jobs whose records have changed
+//! since, [`HISTORIES_MOST`] at most. [`admin::fleet`](crate::admin::fleet) would read all histories, with the output that
+//! is kept there, each time.
+
+use crate::clock::Clock;
+use crate::job::HistoryEntry;
+use crate::job::JobName;
+use crate::job::JobRecord;
+use crate::job::JobSpec;
+use crate::job::Outcome;
+use crate::job::Tick;
+use crate::store::Error;
+use crate::store::Store;
+use crate::telemetry::metrics::JobFacts;
+use crate::telemetry::metrics::Metrics;
+use chrono::DateTime;
+use chrono::TimeDelta;
+use chrono::Utc;
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two rounds; a tenth more or less, so that replicas do not read in step.
+const EVERY: Duration = Duration::from_secs(15);
+/// Before the first one: jobs are being registered.
+const FIRST: Duration = Duration::from_secs(3);
+/// How long a round may take.
+const ROUND_WITHIN: Duration = Duration::from_secs(10);
+/// So many histories are read in a round; those that wait longest come first.
+const HISTORIES_MOST: usize = 100;
+/// So many entries of a history when it is read first: as many as it has by default.
+const ENTRIES_FIRST: usize = 200;
+/// And later: what was decided since.
+const ENTRIES_LATER: usize = 32;
+/// How far the latest tick is looked for, in seconds: the shortest span that has one.
+const SPANS: [i64; 5] = [120, 7200, 2 * 86_400, 62 * 86_400, 800 * 86_400];
+/// Beyond this an instant in seconds is none (the year 9999).
+const INSTANT_MOST: i64 = 253_402_300_799;
+
+/// What a history told. It keeps what newer entries do not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Past {
+    newest: Option<i64>,
+    success: Option<f64>,
+    failure: Option<f64>,
+    duration: Option<f64>,
+    exit_code: Option<f64>,
+}
+
+/// The latest tick that was due by a definition, and the one after.
+#[derive(Debug)]
+struct Due {
+    spec: Arc<JobSpec>,
+    last: Option<DateTime<Utc>>,
+    next: Option<DateTime<Utc>>,
+}
+
+/// A job of the table.
+#[derive(Debug, Default)]
+struct Known {
+    /// Revision of the record when its history was read.
+    read: Option<u64>,
+    /// The round in which that was.
+    round: u64,
+    past: Past,
+    due: Option<Due>,
+}
+
+/// See the module.
+pub struct FleetWatch {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+    known: BTreeMap<JobName, Known>,
+    round: u64,
+}
+
+impl FleetWatch {
+    /// For a store.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { store, clock, metrics, known: BTreeMap::new(), round: 0 }
+    }
+
+    /// Reads again and again. Never ends.
+    pub async fn keep(mut self) {
+        let mut wait = FIRST;
+        loop {
+            tokio::time::sleep(wait).await;
+            let random = RandomState::new().hash_one(0) % 1000;
+            wait = EVERY.mul_f64(0.9 + 0.2 * random as f64 / 1000.0);
+            // A store that is away is said elsewhere; what was known stays.
+            let _ = tokio::time::timeout(ROUND_WITHIN, self.read()).await;
+        }
+    }
+
+    /// One round. Cancel safety: what was read before it was dropped is kept, and not shown before the next round.
+    async fn read(&mut self) -> Result<(), Error> {
+        self.round += 1;
+        let specs = self.metrics.specs();
+        let gathering = self.store.meet(None, &[]).await?;
+        let records: BTreeMap<JobName, JobRecord> = self.store.jobs().await?.into_iter().collect();
+        self.known.retain(|job, _| records.contains_key(job) && specs.iter().any(|spec| spec.name == *job));
+        self.read_histories(&specs, &records).await?;
+        let now = self.clock.now().wall;
+        let facts = specs.iter().filter_map(|spec| {
+            let record = records.get(&spec.name)?;
+            let known = self.known.entry(spec.name.clone()).or_default();
+            Some((spec.name.clone(), facts(record, known.past, known.last_due(spec, now))))
+        });
+        let facts = facts.collect();
+        self.metrics.fleet(gathering.replicas().count(), &facts);
+        Ok(())
+    }
+
+    async fn read_histories(
+        &mut self,
+        specs: &[Arc<JobSpec>],
+        records: &BTreeMap<JobName, JobRecord>,
+    ) -> Result<(), Error> {
+        let Self { store, known, round, .. } = self;
+        let changed = specs.iter().filter_map(|spec| {
+            let revision = records.get(&spec.name)?.revision;
+            let known = known.get(&spec.name);
+            let waits_since = known.map_or(0, |known| known.round);
+            (known.and_then(|known| known.read) != Some(revision)).then_some((waits_since, &spec.name, revision))
+        });
+        let mut changed: Vec<_> = changed.collect();
+        changed.sort_unstable();
+        for (_, job, revision) in changed.into_iter().take(HISTORIES_MOST) {
+            let is_first = known.get(job).is_none_or(|known| known.read.is_none());
+            let most = if is_first { ENTRIES_FIRST } else { ENTRIES_LATER };
+            let entries = store.history(job, most).await?;
+            let known = known.entry(job.clone()).or_default();
+            known.past = known.past.with(&entries);
+            known.read = Some(revision);
+            known.round = *round;
+        }
+        Ok(())
+    }
+}
+
+fn seconds(millis: i64) -> f64 {
+    millis as f64 / 1000.0
+}
+
+impl Past {
+    /// With the newest entries, newest first.
+    fn with(self, entries: &[HistoryEntry]) -> Self {
+        let outcome = |entry: &&HistoryEntry| Outcome::parse(&entry.outcome);
+        let ended = |entry: &HistoryEntry| seconds(entry.ended_at);
+        let newest_end = |is: &dyn Fn(Outcome) -> bool| {
+            entries.iter().filter(|entry| outcome(entry).is_some_and(is)).map(ended).reduce(f64::max)
+        };
+        // A lost run has no end that anybody measured.
+        let is_measured = |entry: &&HistoryEntry| entry.start > 0 && outcome(entry) != Some(Outcome::Lost);
+        let finished = entries.iter().filter(is_measured).max_by_key(|entry| entry.ended_at);
+        let ticks = entries.iter().filter_map(|entry| Tick::parse(&entry.scheduled_for));
+        Self {
+            newest: ticks.filter(|tick| !tick.is_manual()).map(Tick::seconds).max().max(self.newest),
+            success: newest_end(&|outcome| outcome == Outcome::Succeeded).or(self.success),
+            failure: newest_end(&Outcome::is_failure).or(self.failure),
+            duration: finished.map(|entry| entry.duration_ms as f64 / 1000.0).or(self.duration),
+            exit_code: finished.map_or(self.exit_code, |entry| entry.exit_code.parse().ok()),
+        }
+    }
+}
+
+impl Known {
+    /// The latest tick whose run was due at `now` for sure: the jitter is over.
+    fn last_due(&mut self, spec: &Arc<JobSpec>, now: DateTime<Utc>) -> Option<i64> {
+        if spec.suspend {
+            return None;
+        }
+        let now = now - TimeDelta::from_std(spec.jitter).unwrap_or_default();
+        let is_current = |due: &Due| {
+            Arc::ptr_eq(&due.spec, spec) && due.next.is_some_and(|next| next > now) && due.last <= Some(now)
+        };
+        if !self.due.as_ref().is_some_and(is_current) {
+            let (last, next) = (latest(spec, now), spec.schedule.after(now));
+            self.due = Some(Due { spec: Arc::clone(spec), last, next });
+        }
+        self.due.as_ref()?.last.map(|last| last.timestamp())
+    }
+}
+
+/// The latest tick that is not later than `now`.
+fn latest(spec: &JobSpec, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let until = now + TimeDelta::seconds(1);
+    let in_span =
+        |span: &i64| spec.schedule.between(now - TimeDelta::seconds(*span), until).filter(|at| *at <= now).last();
+    SPANS.iter().find_map(in_span)
+}
+
+/// What is shown of a job.
+fn facts(record: &JobRecord, past: Past, last_due: Option<i64>) -> JobFacts {
+    let is_paused = record.pause().is_some();
+    let claimed = record.open.iter().filter(|tick| !tick.is_manual()).map(|tick| tick.seconds());
+    let decided = Some(record.decided_through).filter(|at| (1..INSTANT_MOST).contains(at));
+    // Ticks before the job's history, or of a schedule that it did not have yet, are nobody's.
+    let nobodys = (record.since / 1000).max(record.former.last().map_or(0, |former| former.until));
+    let nobodys = last_due.filter(|tick| *tick <= nobodys);
+    let last_claimed = claimed.chain(decided).chain(past.newest).chain(nobodys).max();
+    let success = record.last_success.map(|tick| seconds(tick.millis()));
+    JobFacts {
+        first_seen: Some(seconds(record.since)).filter(|at| *at > 0.0),
+        last_due: last_due.filter(|_| !is_paused).map(|at| at as f64),
+        last_claimed: last_claimed.map(|at| at as f64),
+        // The record knows the tick, and knows it first; the history the end.
+        last_success: success.into_iter().chain(past.success).reduce(f64::max),
+        last_failure: past.failure,
+        last_duration: past.duration,
+        last_exit_code: past.exit_code,
+        consecutive_failures: Some(f64::from(record.failures)),
+        is_paused,
+    }
+}
