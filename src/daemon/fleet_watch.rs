@@ -99,7 +99,7 @@ impl FleetWatch {
     }
 
     /// One round. Cancel safety: what was read before it was dropped is kept, and not shown before the next round.
-    async fn read(&mut self) -> Result<(), Error> {
+    pub(super) async fn read(&mut self) -> Result<(), Error> {
         self.round += 1;
         let specs = self.metrics.specs();
         let gathering = self.store.meet(None, &[]).await?;
@@ -217,5 +217,118 @@ fn facts(record: &JobRecord, past: Past, last_due: Option<i64>) -> JobFacts {
         last_exit_code: past.exit_code,
         consecutive_failures: Some(f64::from(record.failures)),
         is_paused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::config::Source;
+    use crate::job::Former;
+    use crate::job::Pause;
+
+    fn spec(job: &str) -> Arc<JobSpec> {
+        let text = format!("jobs:\n  - {{name: a, command: 'true', {job}}}\n");
+        let loaded = config::load(&[Source::new("jobs.yaml", text.into_bytes())], DateTime::default());
+        Arc::clone(&loaded.unwrap().table.jobs[0])
+    }
+
+    fn at(text: &str) -> DateTime<Utc> {
+        text.parse().unwrap()
+    }
+
+    fn due(job: &str, now: &str) -> Option<i64> {
+        Known::default().last_due(&spec(job), at(now))
+    }
+
+    fn entry(outcome: &str, ended_at: i64, exit_code: &str) -> HistoryEntry {
+        let text = format!(
+            r#"{{"scheduled_for":"1970-01-01T00:00:{ended_at:02}Z","outcome":"{outcome}","owner":"one","start":1,
+                "ended_at":{ended_at}000,"duration_ms":500,"exit_code":"{exit_code}"}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// A job that has nothing but what every one has.
+    fn record() -> JobRecord {
+        JobRecord::from_fields(&[("format", "1")][..]).unwrap()
+    }
+
+    #[test]
+    fn the_latest_tick_is_found_however_far_back_it_lies() {
+        for (schedule, now, wanted) in [
+            ("* * * * * *", "2026-03-01T10:00:07.5Z", "2026-03-01T10:00:07Z"),
+            ("* * * * *", "2026-03-01T10:00:00Z", "2026-03-01T10:00:00Z"),
+            ("0 * * * *", "2026-03-01T10:59:59Z", "2026-03-01T10:00:00Z"),
+            ("0 3 * * *", "2026-03-01T02:00:00Z", "2026-02-28T03:00:00Z"),
+            ("0 3 1 * *", "2026-02-28T02:00:00Z", "2026-02-01T03:00:00Z"),
+            ("@yearly", "2026-12-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(due(&format!("schedule: '{schedule}'"), now), Some(at(wanted).timestamp()), "{schedule}");
+        }
+    }
+
+    #[test]
+    fn a_tick_is_due_when_its_jitter_is_over_and_not_at_all_while_the_job_is_suspended() {
+        let jittered = "schedule: '0 * * * *', jitter: 10m";
+        let (ten, nine) = (at("2026-03-01T10:00:00Z").timestamp(), at("2026-03-01T09:00:00Z").timestamp());
+        assert_eq!(due(jittered, "2026-03-01T10:10:00Z"), Some(ten));
+        assert_eq!(due(jittered, "2026-03-01T10:09:59Z"), Some(nine));
+        assert_eq!(due("schedule: '0 * * * *', suspend: true", "2026-03-01T10:10:00Z"), None);
+    }
+
+    #[test]
+    fn what_was_found_holds_until_the_next_tick_another_definition_or_a_clock_that_is_put_back() {
+        let mut known = Known::default();
+        let (hourly, daily) = (spec("schedule: '0 * * * *'"), spec("schedule: '0 0 * * *'"));
+        let mut last = |spec, now| known.last_due(spec, at(now)).and_then(|at| DateTime::from_timestamp(at, 0));
+        assert_eq!(last(&hourly, "2026-03-01T10:30:00Z"), Some(at("2026-03-01T10:00:00Z")));
+        assert_eq!(last(&hourly, "2026-03-01T11:00:00Z"), Some(at("2026-03-01T11:00:00Z")));
+        assert_eq!(last(&hourly, "2026-03-01T09:30:00Z"), Some(at("2026-03-01T09:00:00Z")));
+        assert_eq!(last(&daily, "2026-03-01T09:30:00Z"), Some(at("2026-03-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn what_newer_entries_do_not_tell_is_kept() {
+        let past = Past::default().with(&[entry("failed", 20, "3"), entry("succeeded", 10, "0")]);
+        assert_eq!(
+            (past.success, past.failure, past.exit_code, past.newest),
+            (Some(10.0), Some(20.0), Some(3.0), Some(20))
+        );
+        let later = past.with(&[entry("succeeded", 30, "0")]);
+        assert_eq!((later.success, later.failure, later.exit_code), (Some(30.0), Some(20.0), Some(0.0)));
+        let lost = later.with(&[entry("lost", 40, "")]);
+        assert_eq!((lost.failure, lost.exit_code, lost.duration), (Some(40.0), Some(0.0), Some(0.5)));
+        assert_eq!(lost.with(&[]), lost);
+    }
+
+    #[test]
+    fn a_due_tick_counts_as_claimed_when_somebody_has_it_or_nobody_is_to_have_it() {
+        let claimed = |record: &JobRecord, past: Past| facts(record, past, Some(100)).last_claimed;
+        let none = record();
+        assert_eq!(claimed(&none, Past::default()), None);
+        let open = JobRecord { open: vec![Tick::from_seconds(100)], ..none.clone() };
+        assert_eq!(claimed(&open, Past::default()), Some(100.0));
+        let by_hand = JobRecord { open: vec![Tick::manual(100_000, 1)], ..none.clone() };
+        assert_eq!(claimed(&by_hand, Past::default()), None, "a run by hand is no tick");
+        assert_eq!(claimed(&none, Past { newest: Some(90), ..Past::default() }), Some(90.0));
+        assert_eq!(claimed(&JobRecord { decided_through: 95, ..none.clone() }, Past::default()), Some(95.0));
+        assert_eq!(claimed(&JobRecord { since: 100_000, ..none.clone() }, Past::default()), Some(100.0));
+        let former = vec![Former::new(100, "UTC", "@daily")];
+        assert_eq!(claimed(&JobRecord { former, ..none.clone() }, Past::default()), Some(100.0));
+        assert_eq!(claimed(&JobRecord { decided_through: i64::MAX, ..none }, Past::default()), None);
+    }
+
+    #[test]
+    fn a_paused_job_is_never_due_and_a_success_counts_before_its_end_is_read() {
+        let paused = JobRecord { paused: Some(Pause::new("ada", "")), ..record() };
+        let shown = facts(&paused, Past::default(), Some(100));
+        assert_eq!((shown.last_due, shown.is_paused), (None, true));
+        let succeeded = JobRecord { last_success: Some(Tick::from_seconds(50)), failures: 2, ..record() };
+        assert_eq!(facts(&succeeded, Past::default(), None).last_success, Some(50.0));
+        let past = Past { success: Some(57.0), ..Past::default() };
+        let shown = facts(&succeeded, past, None);
+        assert_eq!((shown.last_success, shown.consecutive_failures), (Some(57.0), Some(2.0)));
     }
 }

@@ -15,6 +15,8 @@ mod folders;
 mod guard;
 mod look;
 mod metered;
+#[cfg(test)]
+mod metrics_tests;
 mod perform;
 pub mod reload;
 mod report;

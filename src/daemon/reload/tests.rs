@@ -160,6 +160,27 @@ async fn how_it_stands_is_kept_for_whoever_shows_it() {
 }
 
 #[tokio::test]
+async fn every_look_is_counted_and_the_gauge_is_zero_for_as_long_as_the_files_are_refused() {
+    let mut bench = bench(&["a", "b"]);
+    let metrics = Arc::clone(&bench.reloader.metrics);
+    let shown = |line: &str| metrics.render().lines().any(|found| found == line);
+    bench.check(Cause::Timer).await;
+    assert!(shown("onecron_config_last_reload_successful 1"));
+    bench.disk.holds(&["jobs: [{}]".into()]);
+    for _ in 0..3 {
+        bench.check(Cause::Timer).await;
+        assert!(shown("onecron_config_last_reload_successful 0"), "also where nothing new is said");
+    }
+    bench.disk.holds(&[text(&["b"])]);
+    bench.check(Cause::Signal).await;
+    assert!(shown("onecron_config_last_reload_successful 1"));
+    for (result, count) in [("unchanged", 1), ("refused", 3), ("replaced", 1)] {
+        let line = format!("onecron_config_reloads_total{{result=\"{result}\"}} {count}");
+        assert!(shown(&line), "{line}\n{}", metrics.render());
+    }
+}
+
+#[tokio::test]
 async fn a_scheduler_that_takes_no_tables_ends_it() {
     let Bench { mut reloader, disk, mut inbox } = bench(&["a"]);
     disk.holds(&[text(&["b"])]);
