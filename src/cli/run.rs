@@ -83,7 +83,8 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
     let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
+    let opened = store::open_with(url.url.expose(), &args.store.access(), &namespace, Arc::clone(&clock));
+    let store = opened.map_err(|error| format!("error: {error}\n"))?;
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));

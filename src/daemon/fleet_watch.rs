@@ -37,8 +37,8 @@ const HISTORIES_MOST: usize = 100;
 const ENTRIES_FIRST: usize = 200;
 /// And later: what was decided since.
 const ENTRIES_LATER: usize = 32;
-/// How far the latest tick is looked for, in seconds: the shortest span that has one.
-const SPANS: [i64; 5] = [120, 7200, 2 * 86_400, 62 * 86_400, 800 * 86_400];
+/// How far back the latest tick is looked for: a 29 February may be eight years ago.
+const DAYS_BACK: i64 = 8 * 366;
 /// Beyond this an instant in seconds is none (the year 9999).
 const INSTANT_MOST: i64 = 253_402_300_799;
 
@@ -188,12 +188,21 @@ impl Known {
     }
 }
 
-/// The latest tick that is not later than `now`.
+/// The latest tick that is not later than `now`, found by halving the time in which it lies: a schedule may have very many
+/// ticks in it, and the loop must not wait.
 fn latest(spec: &JobSpec, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-    let until = now + TimeDelta::seconds(1);
-    let in_span =
-        |span: &i64| spec.schedule.between(now - TimeDelta::seconds(*span), until).filter(|at| *at <= now).last();
-    SPANS.iter().find_map(in_span)
+    let not_later = |from: DateTime<Utc>| spec.schedule.after(from).filter(|at| *at <= now);
+    let mut low = not_later(now - TimeDelta::days(DAYS_BACK))?;
+    // Invariant: `low` is a tick, and none lies after `high`. Ticks are whole seconds.
+    let mut high = now;
+    while high - low >= TimeDelta::seconds(1) {
+        let middle = low + (high - low) / 2;
+        match not_later(middle) {
+            Some(tick) => low = tick,
+            None => high = middle,
+        }
+    }
+    Some(low)
 }
 
 /// What is shown of a job.
@@ -264,6 +273,8 @@ mod tests {
             ("0 3 * * *", "2026-03-01T02:00:00Z", "2026-02-28T03:00:00Z"),
             ("0 3 1 * *", "2026-02-28T02:00:00Z", "2026-02-01T03:00:00Z"),
             ("@yearly", "2026-12-01T00:00:00Z", "2026-01-01T00:00:00Z"),
+            ("* * * 1 1 *", "2026-12-01T00:00:00Z", "2026-01-01T23:59:59Z"),
+            ("0 0 29 2 *", "2027-12-01T00:00:00Z", "2024-02-29T00:00:00Z"),
         ] {
             assert_eq!(due(&format!("schedule: '{schedule}'"), now), Some(at(wanted).timestamp()), "{schedule}");
         }

@@ -96,9 +96,11 @@ impl Metered {
         let result = request.await;
         under_way.result = match &result {
             Ok(_) => Requested::Ok,
-            Err(Error { kind: ErrorKind::NotSent, .. }) => Requested::Error,
-            Err(Error { kind: ErrorKind::MaybeApplied, .. }) => Requested::Unknown,
-            Err(Error { kind: ErrorKind::Misconfigured, .. }) => Requested::Refused,
+            Err(error) => match error.kind {
+                ErrorKind::NotSent | ErrorKind::ReadOnly => Requested::Error,
+                ErrorKind::MaybeApplied | ErrorKind::NotDurable => Requested::Unknown,
+                ErrorKind::Misconfigured => Requested::Refused,
+            },
         };
         result
     }

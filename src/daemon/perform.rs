@@ -17,7 +17,6 @@ use crate::job::Presence;
 use crate::job::RunKey;
 use crate::job::Step;
 use crate::store::Error;
-use crate::store::ErrorKind;
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
 use std::collections::BTreeMap;
@@ -193,10 +192,5 @@ async fn within<T>(
 }
 
 fn failure(error: &Error) -> StoreFailure {
-    let kind = match error.kind {
-        ErrorKind::NotSent => "not_sent",
-        ErrorKind::MaybeApplied => StoreFailure::MAYBE_APPLIED,
-        ErrorKind::Misconfigured => "misconfigured",
-    };
-    StoreFailure { kind, detail: error.to_string() }
+    StoreFailure { kind: error.kind.as_str(), detail: error.to_string() }
 }

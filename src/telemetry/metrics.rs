@@ -75,9 +75,9 @@ words! {
         Ok = "ok",
         /// The store refused it: its settings, or ours, are wrong.
         Refused = "refused",
-        /// It was not sent.
+        /// It was not sent, or met a server that takes no writes: nothing happened.
         Error = "error",
-        /// There was no answer in time, or an error of the server: it may have been done.
+        /// There was no answer in time, an error of the server, or too few of its replicas have it: it may have been done.
         Unknown = "unknown",
     }
 }
@@ -254,14 +254,16 @@ impl Metrics {
 
     fn show_next_runs(&self) {
         let now = self.clock.now().wall;
-        for (job, known) in lock(&self.jobs).iter_mut() {
-            if known.spec.suspend {
-                continue;
+        let is_over = |known: &&Known| !known.spec.suspend && known.next.is_none_or(|next| next <= now);
+        let over: Vec<_> = lock(&self.jobs).values().filter(is_over).map(|known| Arc::clone(&known.spec)).collect();
+        for spec in over {
+            // Not under the lock: whoever counts would wait for it.
+            let next = spec.schedule.after(now);
+            let mut jobs = lock(&self.jobs);
+            if let Some(known) = jobs.get_mut(&spec.name).filter(|known| Arc::ptr_eq(&known.spec, &spec)) {
+                known.next = next;
+                set_or_drop(&self.families.next_run, &[spec.name.as_str()], next.map(seconds));
             }
-            if known.next.is_none_or(|next| next <= now) {
-                known.next = known.spec.schedule.after(now);
-            }
-            set_or_drop(&self.families.next_run, &[job.as_str()], known.next.map(seconds));
         }
     }
 
