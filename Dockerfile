@@ -7,12 +7,15 @@ ARG DEBIAN_RELEASE=bookworm
 
 FROM docker.io/library/rust:${RUST_VERSION}-${DEBIAN_RELEASE} AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 COPY src ./src
 # Static: the same file runs in any image. With `--target`, the flags do not reach build scripts and macros, which
 # cannot be static.
 ENV CARGO_TERM_COLOR=never \
     RUSTFLAGS="-C target-feature=+crt-static"
+# What `onecron_build_info` says.
+ARG REVISION=unknown
+ENV ONECRON_REVISION=${REVISION}
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
     target="$(uname -m)-unknown-linux-gnu" \

@@ -15,6 +15,7 @@ use crate::telemetry::logging;
 use crate::telemetry::logging::LogFormat;
 use crate::telemetry::logging::LogLevel;
 use crate::telemetry::logging::LogSettings;
+use crate::telemetry::metrics::Metrics;
 use clap::ArgMatches;
 use clap::Args;
 use std::io::Write;
@@ -86,6 +87,7 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let store = opened.map_err(|error| format!("error: {error}\n"))?;
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
+    let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
     let settings = Settings {
         me,
@@ -95,6 +97,7 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         store,
         namespace,
         drain_timeout: args.drain_timeout,
+        metrics,
         clock,
         // Also when the file was replaced by another version, which might speak differently.
         guardian: PathBuf::from("/proc/self/exe"),

@@ -2,17 +2,21 @@
 //!
 //! ```text
 //!   main thread     waits for the scheduler
-//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs; reload.rs, whose
-//!                   readings have threads of their own
+//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs, fleet_watch.rs;
+//!                   reload.rs, whose readings have threads of their own
 //!   jobs (2)        runs.rs: processes and their output
 //!   guardian        guard.rs: talks to the guardian process, and may wait for it
 //!   log, children   of telemetry and executor
 //! ```
 
 mod driver;
+mod fleet_watch;
 mod folders;
 mod guard;
 mod look;
+mod metered;
+#[cfg(test)]
+mod metrics_tests;
 mod perform;
 pub mod reload;
 mod report;
@@ -37,11 +41,14 @@ use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::DaemonStarted;
 use crate::telemetry::events::TableLoaded;
+use crate::telemetry::metrics::Metrics;
 use driver::Driver;
 use driver::End;
 use driver::Message;
+use fleet_watch::FleetWatch;
 use guard::Guard;
 use look::Look;
+use metered::Metered;
 use perform::Hands;
 use reload::Origin;
 use reload::Reloader;
@@ -86,6 +93,8 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// What tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Where it counts what it does.
+    pub metrics: Arc<Metrics>,
     /// The program that is started as the guardian.
     pub guardian: PathBuf,
     /// Settings that are allowed and probably not meant: the setting, and what to write instead.
@@ -221,15 +230,18 @@ impl Daemon {
     }
 
     fn driver(self, jobs: Handle, guard: Guard, look: Look) -> io::Result<Driver> {
-        let Settings { me, loaded, sources, jobs: paths, store, drain_timeout, clock, ends_with_stdin, .. } =
-            self.settings;
+        let Settings {
+            me, loaded, sources, jobs: paths, store, drain_timeout, clock, metrics, ends_with_stdin, ..
+        } = self.settings;
+        let store: Arc<dyn Store> = Arc::new(Metered::new(store, Arc::clone(&metrics), Arc::clone(&clock)));
         let table = Arc::new(loaded.table);
         let (sender, inbox) = mpsc::channel::<Message>(INBOX);
-        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock)));
+        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)));
         let mut chores = JoinSet::new();
         chores.spawn(signals::pass_on(signals::listen()?, sender.clone()));
         chores.spawn(Arc::clone(&store_watch).keep());
         chores.spawn(Arc::clone(&store_watch).compare_identity(sender.clone()));
+        chores.spawn(FleetWatch::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)).keep());
         if ends_with_stdin {
             chores.spawn(signals::watch_stdin(sender.clone()));
         }
@@ -244,7 +256,8 @@ impl Daemon {
                 paths,
                 read: Arc::new(move || config::read(&read_from)),
             };
-            let (reloader, wishes) = Reloader::new(origin, (Arc::clone(&clock), sender.clone()), look);
+            let (reloader, wishes) =
+                Reloader::new(origin, (Arc::clone(&clock), sender.clone()), (look, Arc::clone(&metrics)));
             chores.spawn(reloader.keep());
             Some(wishes)
         };
@@ -260,8 +273,10 @@ impl Daemon {
                 guard,
                 inbox: sender,
                 redaction: table.scheduler.redact.clone(),
+                metrics: Arc::clone(&metrics),
             },
-            reporter: Reporter::new(&table),
+            reporter: Reporter::new(&table, Arc::clone(&metrics)),
+            metrics,
             jobs,
             controls: BTreeMap::new(),
             finished: 0,
@@ -269,7 +284,7 @@ impl Daemon {
             running: JoinSet::new(),
             chores,
         };
-        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload })
+        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload, looked_at: None })
     }
 }
 

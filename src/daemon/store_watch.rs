@@ -9,6 +9,7 @@ use crate::store::Probe;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::StoreConnected;
+use crate::telemetry::metrics::Metrics;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,14 +31,15 @@ const UNREGISTERED_FOR: Duration = Duration::from_secs(30 * 86_400);
 pub struct StoreWatch {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
     /// `daemon_ready` was said.
     is_ready: AtomicBool,
 }
 
 impl StoreWatch {
     /// For a store.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, is_ready: AtomicBool::new(false) }
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
+        Self { store, clock, metrics, is_ready: AtomicBool::new(false) }
     }
 
     /// The store answered for the first time (`None`), or again after an outage.
@@ -58,9 +60,14 @@ impl StoreWatch {
             server_version: probe.as_ref().map(|probe| probe.version.as_str()),
             reach: probe.as_ref().map(|probe| probe.reach.as_str()),
         });
+        if let Some(Probe { findings, .. }) = &probe {
+            let failing: Vec<&'static str> = findings.iter().map(|finding| finding.check).collect();
+            self.metrics.store_unsafe(&failing);
+        }
         for finding in probe.iter().flat_map(|Probe { findings, .. }| findings) {
             events::store_unsafe(finding.check, &finding.found, &finding.wanted);
         }
+        self.metrics.ready();
         if !self.is_ready.swap(true, Ordering::Relaxed) {
             events::daemon_ready();
         }
