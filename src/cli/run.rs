@@ -1,5 +1,7 @@
 //! `onecron run`: the daemon.
 
+use super::listen_args;
+use super::listen_args::ListenArgs;
 use super::settings;
 use super::settings::Refusal;
 use super::store_args::StoreArgs;
@@ -36,6 +38,12 @@ pub struct RunArgs {
     /// Where the daemons agree.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// Where it answers HTTP requests.
+    #[command(flatten)]
+    pub listen: ListenArgs,
+    /// What makes `/readyz` say no, besides a start that is not complete and an end that has begun
+    #[arg(long, value_enum, env = "ONECRON_READINESS", default_value_t)]
+    pub readiness: listen_args::Readiness,
     /// This daemon's name in logs and records [default: POD_NAME, else the host's name]
     #[arg(long, value_name = "NAME", env = "ONECRON_INSTANCE")]
     pub instance: Option<String>,
@@ -85,6 +93,7 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
+    let (listener, doubt) = args.listen.bind(given).map_err(refused)?;
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
     let settings = Settings {
         me,
@@ -97,7 +106,9 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         clock,
         // Also when the file was replaced by another version, which might speak differently.
         guardian: PathBuf::from("/proc/self/exe"),
-        doubts: url.doubt.into_iter().collect(),
+        doubts: url.doubt.into_iter().chain(doubt).collect(),
+        listener,
+        is_strict: args.readiness == listen_args::Readiness::Strict,
         ends_with_stdin: args.exit_with_stdin,
     };
     Ok((settings, log))

@@ -25,7 +25,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 }
@@ -36,7 +36,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// How strongly a setting was meant: an argument wins over a variable, that over a default.
-fn weight(given: &ArgMatches, id: &str) -> u8 {
+pub(super) fn weight(given: &ArgMatches, id: &str) -> u8 {
     match given.value_source(id) {
         Some(ValueSource::CommandLine) => 2,
         Some(ValueSource::EnvVariable) => 1,

@@ -88,6 +88,7 @@ impl Driver {
             };
             // Invariant: one reading for the whole turn. With two, a tick could be due in one place and not in another.
             let now = self.clock.now();
+            self.hands.board.turned(now.boot);
             let (event, said) = match message {
                 Message::Happened { event, said } => (Some(event), said),
                 Message::Asked(request) => (self.asked(now, request, &mut drain), None),
@@ -136,6 +137,8 @@ impl Driver {
         *drain = Some(Drain { since: now.boot });
         self.hands.finished = 0;
         events::daemon_draining(name, self.engine.running(), timeout);
+        self.hands.board.draining();
+        events::daemon_not_ready("draining");
         Some(Event::DrainAsked { timeout })
     }
 

@@ -5,14 +5,13 @@
 use super::driver::Message;
 use crate::clock::Clock;
 use crate::engine::Event;
+use crate::server::Board;
 use crate::store::Probe;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::StoreConnected;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -30,14 +29,13 @@ const UNREGISTERED_FOR: Duration = Duration::from_secs(30 * 86_400);
 pub struct StoreWatch {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// `daemon_ready` was said.
-    is_ready: AtomicBool,
+    board: Arc<Board>,
 }
 
 impl StoreWatch {
-    /// For a store.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, is_ready: AtomicBool::new(false) }
+    /// For a store. The board is told when it has answered.
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, board: Arc<Board>) -> Self {
+        Self { store, clock, board }
     }
 
     /// The store answered for the first time (`None`), or again after an outage.
@@ -61,7 +59,7 @@ impl StoreWatch {
         for finding in probe.iter().flat_map(|Probe { findings, .. }| findings) {
             events::store_unsafe(finding.check, &finding.found, &finding.wanted);
         }
-        if !self.is_ready.swap(true, Ordering::Relaxed) {
+        if self.board.store_seen() {
             events::daemon_ready();
         }
     }

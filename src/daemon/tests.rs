@@ -35,6 +35,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
 use crate::secret::Redaction;
+use crate::server::Board;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Identity;
@@ -131,9 +132,12 @@ fn bench(store: Broken) -> Bench {
     let table = table("true");
     let (guard, orders) = Guard::new();
     let (sender, inbox) = mpsc::channel(16);
+    let now = clock.now();
+    let board = Arc::new(Board::new(Arc::new(table.clone()), (now.wall, now.boot), false));
     let hands = Hands {
+        board: Arc::clone(&board),
         store: Arc::clone(&store),
-        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock))),
+        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock), board)),
         ask_limit: Duration::from_millis(50),
         launcher: Launcher {
             me: me(),

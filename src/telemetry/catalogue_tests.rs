@@ -79,6 +79,9 @@ fn raise_events_of_the_daemon() {
     setting_warning("--store", "a password in an argument");
     signal_ignored("HUP", "restart");
     daemon_ready();
+    daemon_not_ready("draining");
+    daemon_not_ready("store_away");
+    http_listening(([127, 0, 0, 1], 8080).into());
     daemon_draining("TERM", 2, second);
     daemon_drained(second, 2);
     drain_expired(&[run().run]);

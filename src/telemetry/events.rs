@@ -21,6 +21,7 @@ use crate::secret::without_password;
 use chrono::DateTime;
 use chrono::SecondsFormat;
 use chrono::Utc;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Where the catalogue's events come from, whatever file they stand in: the log shows no others.
@@ -143,6 +144,20 @@ pub fn signal_ignored(signal: &str, detail: &str) {
 /// The table is loaded and the store answered: from now on ticks are claimed.
 pub fn daemon_ready() {
     event!(INFO, "daemon_ready", "daemon ready");
+}
+
+/// It has ceased to be ready: `draining`, or in strict readiness `store_away`.
+pub fn daemon_not_ready(reason: &'static str) {
+    if reason == "draining" {
+        event!(INFO, "daemon_not_ready", "daemon not ready: it is ending", reason);
+    } else {
+        event!(WARN, "daemon_not_ready", "daemon not ready", reason);
+    }
+}
+
+/// HTTP requests are answered.
+pub fn http_listening(address: SocketAddr) {
+    event!(INFO, "http_listening", "HTTP requests are answered", address = address.to_string());
 }
 
 /// The first signal to stop came: no tick is claimed any more.

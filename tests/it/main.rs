@@ -24,6 +24,7 @@ mod reload;
 mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;
+mod server;
 mod sqlite_store;
 mod support;
 mod why;
