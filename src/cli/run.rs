@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// Where it answers HTTP requests.
     #[command(flatten)]
     pub listen: ListenArgs,
+    /// File with the token of those who may act over HTTP, in one word; without it, nobody may
+    #[arg(long, value_name = "FILE", env = "ONECRON_API_TOKEN_FILE")]
+    pub api_token_file: Option<PathBuf>,
     /// What makes `/readyz` say no, besides a start that is not complete and an end that has begun
     #[arg(long, value_enum, env = "ONECRON_READINESS", default_value_t)]
     pub readiness: listen_args::Readiness,
@@ -90,7 +93,14 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
     let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"))?;
+    let open = || store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"));
+    let store = open()?;
+    // One in memory is there once.
+    let reading = if url.url.expose().starts_with("memory:") { Arc::clone(&store) } else { open()? };
+    let token_file = args.api_token_file.clone().filter(|file| !file.as_os_str().is_empty());
+    if let Some(file) = &token_file {
+        settings::check_token(file).map_err(refused)?;
+    }
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let (listener, doubt) = args.listen.bind(given).map_err(refused)?;
@@ -108,6 +118,8 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         guardian: PathBuf::from("/proc/self/exe"),
         doubts: url.doubt.into_iter().chain(doubt).collect(),
         listener,
+        reading,
+        token_file,
         is_strict: args.readiness == listen_args::Readiness::Strict,
         ends_with_stdin: args.exit_with_stdin,
     };

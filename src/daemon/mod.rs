@@ -47,6 +47,7 @@ use driver::Message;
 use guard::Guard;
 use look::Look;
 use perform::Hands;
+use reload::Cause;
 use reload::Origin;
 use reload::Reload;
 use reload::Reloader;
@@ -97,6 +98,10 @@ pub struct Settings {
     pub guardian: PathBuf,
     /// Settings that are allowed and probably not meant: the setting, and what to write instead.
     pub doubts: Vec<(String, String)>,
+    /// The same store for those who look at the fleet, by a connection of their own: they hold up nothing.
+    pub reading: Arc<dyn Store>,
+    /// Where the token of those is who may act over HTTP.
+    pub token_file: Option<PathBuf>,
     /// Where HTTP requests come in, where they do.
     pub listener: Option<TcpListener>,
     /// Whether the daemon is not ready while the store is away.
@@ -216,7 +221,15 @@ impl Daemon {
     /// Starts to answer HTTP requests: until the last thread has ended, so that a drain can be watched.
     fn answer(&self, listener: TcpListener, board: Arc<Board>) -> io::Result<Server> {
         let address = listener.local_addr()?;
-        let parts = server::Parts { board, clock: Arc::clone(&self.settings.clock), metrics: None };
+        let Settings { me, namespace, clock, reading, token_file, .. } = &self.settings;
+        let parts = server::Parts {
+            board,
+            clock: Arc::clone(clock),
+            store: Arc::clone(reading),
+            me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
+            token_file: token_file.clone(),
+            metrics: None,
+        };
         let server = Server::start(listener, parts)?;
         events::http_listening(address);
         Ok(server)
@@ -272,6 +285,7 @@ impl Daemon {
             let (reloader, wishes) = Reloader::new(origin, (Arc::clone(&clock), sender.clone()), look);
             chores.spawn(tell_of_files(reloader.watch(), Arc::clone(&board)));
             chores.spawn(reloader.keep());
+            chores.spawn(pass_on_wishes(Arc::clone(&board), wishes.clone()));
             Some(wishes)
         };
         let engine = Engine::new(me.clone(), &table, clock.now());
@@ -296,6 +310,15 @@ impl Daemon {
             chores,
         };
         Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload })
+    }
+}
+
+/// Passes on that somebody wants the files of the table to be read, for as long as anybody reads them.
+async fn pass_on_wishes(board: Arc<Board>, wishes: mpsc::Sender<Cause>) {
+    while !wishes.is_closed() {
+        board.reload_asked().await;
+        // Where one wish waits, this is the same.
+        let _ = wishes.try_send(Cause::Api);
     }
 }
 

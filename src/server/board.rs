@@ -5,9 +5,11 @@ use crate::job::JobTable;
 use chrono::DateTime;
 use chrono::Utc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::watch;
 
 /// The loop sleeps for a second at most; after so long without a turn something is wrong with it.
@@ -70,6 +72,10 @@ pub struct Board {
     /// When the loop last went round: nanoseconds of the boot clock.
     turned: AtomicU64,
     standing: watch::Sender<Standing>,
+    /// Somebody wants the files of the table to be read.
+    reload: Notify,
+    /// And somebody hears it.
+    can_reload: AtomicBool,
     is_strict: bool,
 }
 
@@ -82,7 +88,13 @@ impl Board {
         let files = Files { loaded_at: wall, refused: None };
         let standing = Standing { table, files, store: StoreState::Unseen, store_seen: false, draining: false };
         let (standing, _) = watch::channel(standing);
-        Self { turned: AtomicU64::new(boot.nanos()), standing, is_strict }
+        Self {
+            turned: AtomicU64::new(boot.nanos()),
+            standing,
+            reload: Notify::new(),
+            can_reload: AtomicBool::new(false),
+            is_strict,
+        }
     }
 
     /// The loop goes round.
@@ -117,6 +129,21 @@ impl Board {
         becomes_ready
     }
 
+    /// Waits until somebody wants the files of the table to be read now.
+    pub async fn reload_asked(&self) {
+        self.can_reload.store(true, Ordering::Relaxed);
+        self.reload.notified().await;
+    }
+
+    /// Asks for that. Whether anybody does it.
+    pub(super) fn ask_reload(&self) -> bool {
+        let can = self.can_reload.load(Ordering::Relaxed);
+        if can {
+            self.reload.notify_one();
+        }
+        can
+    }
+
     /// The daemon is ending.
     pub fn draining(&self) {
         self.standing.send_modify(|standing| standing.draining = true);
@@ -142,7 +169,8 @@ impl Board {
         checks.into_iter().chain(store_up).collect()
     }
 
-    fn is_ready(&self) -> bool {
+    /// Whether all of that is so.
+    pub(super) fn is_ready(&self) -> bool {
         self.checks().iter().all(|(_, holds)| *holds)
     }
 }

@@ -1,6 +1,6 @@
 //! Probes. They look at this process and never at the store, whose outages are no reason to restart anything.
 
-use super::Parts;
+use super::Site;
 use super::problem::Problem;
 use axum::extract::RawQuery;
 use axum::extract::State;
@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::response::Response;
+use std::sync::Arc;
 use url::form_urlencoded;
 
 /// A short answer for people and probes.
@@ -17,8 +18,8 @@ fn text(status: StatusCode, text: String) -> Response {
 }
 
 /// Whether the scheduler goes round.
-pub async fn livez(State(parts): State<Parts>) -> Response {
-    match parts.board.stuck_for(parts.clock.now().boot) {
+pub async fn livez(State(site): State<Arc<Site>>) -> Response {
+    match site.parts.board.stuck_for(site.parts.clock.now().boot) {
         None => text(StatusCode::OK, "ok\n".into()),
         Some(since) => {
             text(StatusCode::SERVICE_UNAVAILABLE, format!("the scheduler has stood still for {} s\n", since.as_secs()))
@@ -27,8 +28,8 @@ pub async fn livez(State(parts): State<Parts>) -> Response {
 }
 
 /// Whether a rollout may go on. Each check, where `verbose` is asked for or one fails.
-pub async fn readyz(State(parts): State<Parts>, RawQuery(query): RawQuery) -> Response {
-    let checks = parts.board.checks();
+pub async fn readyz(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) -> Response {
+    let checks = site.parts.board.checks();
     let is_ready = checks.iter().all(|(_, holds)| *holds);
     let query = query.unwrap_or_default();
     let is_verbose = form_urlencoded::parse(query.as_bytes()).any(|(key, _)| key == "verbose");
@@ -39,8 +40,8 @@ pub async fn readyz(State(parts): State<Parts>, RawQuery(query): RawQuery) -> Re
 }
 
 /// Metrics, where there are any.
-pub async fn metrics(State(parts): State<Parts>) -> Response {
-    let Some(render) = &parts.metrics else {
+pub async fn metrics(State(site): State<Arc<Site>>) -> Response {
+    let Some(render) = &site.parts.metrics else {
         return Problem::new(StatusCode::NOT_FOUND, "no_metrics", "this daemon has no metrics").into_response();
     };
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -1,19 +1,26 @@
 //! What a daemon answers over HTTP: probes, metrics, JSON and a page for people. A thread and a runtime of its own.
 //!
 //! ```text
-//!   daemon ── Board (what it is doing) ──►  routes.rs ─► health.rs
-//!   listen.rs ─► serve.rs: connections ──►
+//!   daemon ── Board (what it is doing) ──────────────►  site.rs ◄─ fleet.rs ◄── Store
+//!   listen.rs ─► serve.rs: connections ─► routes.rs ─► health.rs, api.rs (with view.rs), actions.rs (with token.rs)
 //! ```
 //!
 //! Nothing in here can hold up the scheduler. It is never waited for: what the daemon says goes to a [`Board`], which is
 //! read from there. What comes from clients is bounded in number, size and time (`serve.rs`).
 
+mod actions;
+mod api;
 mod board;
+mod fleet;
 mod health;
 mod listen;
+mod page;
 mod problem;
 mod routes;
 mod serve;
+mod site;
+pub mod token;
+mod view;
 
 pub use board::Board;
 pub use board::Files;
@@ -24,9 +31,13 @@ pub use listen::DEFAULT_LISTEN;
 pub use listen::Listen;
 pub use listen::bind;
 pub use serve::Server;
+pub use view::Identity;
 
 use crate::clock::Clock;
+use crate::store::Store;
+use site::Site;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Metrics in the text format of Prometheus.
@@ -39,6 +50,12 @@ pub struct Parts {
     pub board: Arc<Board>,
     /// What tells the time.
     pub clock: Arc<dyn Clock>,
+    /// What the fleet is read from and acted upon through: best a connection of its own.
+    pub store: Arc<dyn Store>,
+    /// Who this is.
+    pub me: Identity,
+    /// Where the token of those is who may act; without it, nobody may.
+    pub token_file: Option<PathBuf>,
     /// Writes `/metrics`; without it there is no such path.
     pub metrics: Option<RenderMetrics>,
 }

@@ -1,7 +1,10 @@
 //! Which path is answered by what, and what all answers have in common.
 
-use super::Parts;
+use super::Site;
+use super::actions;
+use super::api;
 use super::health;
+use super::page;
 use super::problem::Problem;
 use axum::Router;
 use axum::http::HeaderName;
@@ -12,6 +15,8 @@ use axum::http::Uri;
 use axum::http::header;
 use axum::response::Response;
 use axum::routing::get;
+use axum::routing::post;
+use std::sync::Arc;
 
 /// Headers of every answer. Nothing is loaded from elsewhere, nothing is run, nothing is framed, nothing is kept.
 const HEADERS: [(HeaderName, &str); 6] = [
@@ -27,14 +32,34 @@ const HEADERS: [(HeaderName, &str); 6] = [
 ];
 
 /// All paths.
-pub(super) fn router(parts: Parts) -> Router {
+pub(super) fn router(site: Arc<Site>) -> Router {
     Router::new()
         .route("/livez", get(health::livez))
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(health::metrics))
+        .route("/", get(page::fleet))
+        .route("/jobs/{name}", get(page::job))
+        .route("/runs/{run_id}", get(page::run))
+        .route("/style.css", get(page::style))
+        .route("/openapi.json", get(api::openapi))
+        .route("/api/v1/status", get(api::status))
+        .route("/api/v1/jobs", get(api::jobs))
+        .route("/api/v1/jobs/{name}", get(api::job))
+        .route("/api/v1/jobs/{name}/runs", get(api::runs))
+        .route("/api/v1/jobs/{name}/why", get(api::why))
+        .route("/api/v1/jobs/{name}/trigger", post(actions::trigger))
+        .route("/api/v1/jobs/{name}/pause", post(actions::pause))
+        .route("/api/v1/jobs/{name}/resume", post(actions::resume))
+        .route("/api/v1/runs/{run_id}", get(api::run))
+        .route("/api/v1/runs/{run_id}/output", get(actions::output))
+        .route("/api/v1/runs/{run_id}/cancel", post(actions::cancel))
+        .route("/api/v1/replicas", get(api::replicas))
+        .route("/api/v1/version", get(api::version))
+        .route("/api/v1/config", get(api::config))
+        .route("/api/v1/reload", post(actions::reload))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
-        .with_state(parts)
+        .with_state(site)
 }
 
 /// Adds what all answers have.
@@ -51,4 +76,36 @@ async fn not_found(uri: Uri) -> Problem {
 async fn not_allowed(method: Method, uri: Uri) -> Problem {
     let detail = format!("{} does not take {method}: the header Allow says what it takes", uri.path());
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    /// `GET /livez`, as they stand in the router above.
+    fn routed() -> BTreeSet<String> {
+        let lines = include_str!("routes.rs").lines().filter_map(|line| line.trim().strip_prefix(".route(\""));
+        lines
+            .map(|line| {
+                let (path, rest) = line.split_once('"').unwrap();
+                let method = if rest.contains("get(") { "get" } else { "post" };
+                format!("{method} {path}")
+            })
+            .filter(|route| !PAGES.contains(&route.as_str()))
+            .collect()
+    }
+
+    /// For people.
+    const PAGES: [&str; 4] = ["get /", "get /jobs/{name}", "get /runs/{run_id}", "get /style.css"];
+
+    #[test]
+    fn every_route_for_programs_is_documented_and_no_other() {
+        let document: Value = serde_json::from_str(include_str!("openapi.json")).unwrap();
+        let mut documented = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().unwrap() {
+            documented.extend(methods.as_object().unwrap().keys().map(|method| format!("{method} {path}")));
+        }
+        assert_eq!(routed(), documented);
+    }
 }

@@ -1,6 +1,7 @@
 //! Connections. Clients may be slow, many, or mean: each has so much time, so many bytes, and its turn to be dropped.
 
 use super::Parts;
+use super::Site;
 use super::routes;
 use axum::Router;
 use axum::body::Body;
@@ -12,8 +13,10 @@ use hyper_util::rt::TokioIo;
 use hyper_util::rt::TokioTimer;
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::net::TcpListener;
 use std::pin::pin;
+use std::sync::Arc;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -40,6 +43,10 @@ const HEAD_LINES: usize = 64;
 /// How long to wait after a connection could not be taken, for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// Where a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Remote(pub SocketAddr);
+
 /// A server that runs.
 #[derive(Debug)]
 pub struct Server {
@@ -57,11 +64,13 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
             runtime.block_on(async {
+                let site = Arc::new(Site::new(parts));
                 let mut tasks = JoinSet::new();
+                tasks.spawn(Arc::clone(&site.fleet).keep());
                 tasks.spawn(async move {
                     // The listener is in order: it was bound, and does not block.
                     if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                        accept(&listener, routes::router(parts)).await;
+                        accept(&listener, routes::router(site)).await;
                     }
                 });
                 // Whoever could stop it is gone where this fails.
@@ -88,7 +97,7 @@ async fn accept(listener: &tokio::net::TcpListener, router: Router) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, remote)) => {
                 // A task that panicked has harmed its client alone.
                 while tasks.try_join_next().is_some() {}
                 open.retain(|task| !task.is_finished());
@@ -97,7 +106,7 @@ async fn accept(listener: &tokio::net::TcpListener, router: Router) {
                 {
                     oldest.abort();
                 }
-                open.push_back(tasks.spawn(converse(stream, router.clone())));
+                open.push_back(tasks.spawn(converse(stream, remote, router.clone())));
             }
             Err(_) => sleep(PAUSE).await,
         }
@@ -105,8 +114,8 @@ async fn accept(listener: &tokio::net::TcpListener, router: Router) {
 }
 
 /// One connection, from its first request to its end.
-async fn converse(stream: TcpStream, router: Router) {
-    let service = service_fn(move |request| answer(request, router.clone()));
+async fn converse(stream: TcpStream, remote: SocketAddr, router: Router) {
+    let service = service_fn(move |request| answer(request, remote, router.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
@@ -123,9 +132,11 @@ async fn converse(stream: TcpStream, router: Router) {
 
 async fn answer(
     request: hyper::Request<Incoming>,
+    remote: SocketAddr,
     mut router: Router,
 ) -> Result<axum::response::Response, std::convert::Infallible> {
-    let request: Request = request.map(Body::new);
+    let mut request: Request = request.map(Body::new);
+    request.extensions_mut().insert(Remote(remote));
     // A router is always ready.
     let mut response = Service::call(&mut router, request).await?;
     routes::dress(&mut response);

@@ -21,7 +21,6 @@ use crate::secret::without_password;
 use chrono::DateTime;
 use chrono::SecondsFormat;
 use chrono::Utc;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Where the catalogue's events come from, whatever file they stand in: the log shows no others.
@@ -71,6 +70,7 @@ macro_rules! run_event {
 }
 
 mod fleet;
+mod http;
 mod orders;
 mod table;
 
@@ -80,6 +80,7 @@ pub use fleet::clock_skewed;
 pub use fleet::schedule_unreadable;
 pub use fleet::table_agrees;
 pub use fleet::table_disagrees;
+pub use http::*;
 pub use orders::*;
 pub use table::*;
 
@@ -153,11 +154,6 @@ pub fn daemon_not_ready(reason: &'static str) {
     } else {
         event!(WARN, "daemon_not_ready", "daemon not ready", reason);
     }
-}
-
-/// HTTP requests are answered.
-pub fn http_listening(address: SocketAddr) {
-    event!(INFO, "http_listening", "HTTP requests are answered", address = address.to_string());
 }
 
 /// The first signal to stop came: no tick is claimed any more.

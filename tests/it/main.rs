@@ -25,6 +25,8 @@ mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;
 mod server;
+mod server_api;
+mod server_page;
 mod sqlite_store;
 mod support;
 mod why;
