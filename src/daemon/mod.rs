@@ -228,7 +228,7 @@ impl Daemon {
             store: Arc::clone(reading),
             me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
             token_file: token_file.clone(),
-            metrics: None,
+            meter: None,
         };
         let server = Server::start(listener, parts)?;
         events::http_listening(address);

@@ -20,6 +20,9 @@ use tokio::sync::Semaphore;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+#[cfg(test)]
+mod tests;
+
 /// How many decided ticks of each job are kept.
 const LATEST: usize = 10;
 /// What was read is good for so long, and for ten times as long as the reading took: at most a tenth of the time is

@@ -41,9 +41,9 @@ pub async fn readyz(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) ->
 
 /// Metrics, where there are any.
 pub async fn metrics(State(site): State<Arc<Site>>) -> Response {
-    let Some(render) = &site.parts.metrics else {
+    let Some(meter) = &site.parts.meter else {
         return Problem::new(StatusCode::NOT_FOUND, "no_metrics", "this daemon has no metrics").into_response();
     };
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], render()).into_response()
+    ([(header::CONTENT_TYPE, kind)], meter.render()).into_response()
 }

@@ -40,8 +40,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Metrics in the text format of Prometheus.
-pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
+/// What counts requests and writes metrics.
+pub trait Meter: Send + Sync {
+    /// Everything that was counted, in the text format of Prometheus.
+    fn render(&self) -> String;
+
+    /// A request was answered. Routes are those of the router, with their braces; what has none is `other`.
+    fn answered(&self, route: &'static str, method: &'static str, code: u16);
+}
 
 /// What answers are made of.
 #[derive(Clone)]
@@ -56,8 +62,8 @@ pub struct Parts {
     pub me: Identity,
     /// Where the token of those is who may act; without it, nobody may.
     pub token_file: Option<PathBuf>,
-    /// Writes `/metrics`; without it there is no such path.
-    pub metrics: Option<RenderMetrics>,
+    /// Counts, and writes `/metrics`; without it there is nothing to be had at that path.
+    pub meter: Option<Arc<dyn Meter>>,
 }
 
 impl fmt::Debug for Parts {

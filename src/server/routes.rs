@@ -7,12 +7,17 @@ use super::health;
 use super::page;
 use super::problem::Problem;
 use axum::Router;
+use axum::extract::MatchedPath;
+use axum::extract::Request;
+use axum::extract::State;
 use axum::http::HeaderName;
 use axum::http::HeaderValue;
 use axum::http::Method;
 use axum::http::StatusCode;
 use axum::http::Uri;
 use axum::http::header;
+use axum::middleware;
+use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::get;
 use axum::routing::post;
@@ -30,6 +35,34 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
 ];
+
+/// All that is routed, by names that do not change with what is asked for.
+const ROUTES: [&str; 23] = [
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/",
+    "/jobs/{name}",
+    "/runs/{run_id}",
+    "/style.css",
+    "/openapi.json",
+    "/api/v1/status",
+    "/api/v1/jobs",
+    "/api/v1/jobs/{name}",
+    "/api/v1/jobs/{name}/runs",
+    "/api/v1/jobs/{name}/why",
+    "/api/v1/jobs/{name}/trigger",
+    "/api/v1/jobs/{name}/pause",
+    "/api/v1/jobs/{name}/resume",
+    "/api/v1/runs/{run_id}",
+    "/api/v1/runs/{run_id}/output",
+    "/api/v1/runs/{run_id}/cancel",
+    "/api/v1/replicas",
+    "/api/v1/version",
+    "/api/v1/config",
+    "/api/v1/reload",
+];
+const METHODS: [&str; 4] = ["GET", "HEAD", "POST", "OPTIONS"];
 
 /// All paths.
 pub(super) fn router(site: Arc<Site>) -> Router {
@@ -59,7 +92,20 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route("/api/v1/reload", post(actions::reload))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), count))
         .with_state(site)
+}
+
+/// Counts a request by its route, and not by what stands in its path: whoever asks decides that, and could fill a table with it.
+async fn count(State(site): State<Arc<Site>>, route: Option<MatchedPath>, request: Request, next: Next) -> Response {
+    let known = |all: &[&'static str], word: &str| all.iter().copied().find(|one| *one == word).unwrap_or("other");
+    let route = route.map_or("other", |route| known(&ROUTES, route.as_str()));
+    let method = known(&METHODS, request.method().as_str());
+    let response = next.run(request).await;
+    if let Some(meter) = &site.parts.meter {
+        meter.answered(route, method, response.status().as_u16());
+    }
+    response
 }
 
 /// Adds what all answers have.
@@ -84,7 +130,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// `GET /livez`, as they stand in the router above.
-    fn routed() -> BTreeSet<String> {
+    fn every_route() -> BTreeSet<String> {
         let lines = include_str!("routes.rs").lines().filter_map(|line| line.trim().strip_prefix(".route(\""));
         lines
             .map(|line| {
@@ -92,12 +138,22 @@ mod tests {
                 let method = if rest.contains("get(") { "get" } else { "post" };
                 format!("{method} {path}")
             })
-            .filter(|route| !PAGES.contains(&route.as_str()))
             .collect()
+    }
+
+    fn routed() -> BTreeSet<String> {
+        every_route().into_iter().filter(|route| !PAGES.contains(&route.as_str())).collect()
     }
 
     /// For people.
     const PAGES: [&str; 4] = ["get /", "get /jobs/{name}", "get /runs/{run_id}", "get /style.css"];
+
+    #[test]
+    fn every_route_is_counted_by_its_name() {
+        let all: BTreeSet<String> =
+            every_route().iter().map(|route| route.split_once(' ').unwrap().1.to_owned()).collect();
+        assert_eq!(all, super::ROUTES.map(str::to_owned).into());
+    }
 
     #[test]
     fn every_route_for_programs_is_documented_and_no_other() {
