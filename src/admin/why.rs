@@ -236,6 +236,7 @@ fn told(view: &RunView) -> String {
 fn missed(reason: &str) -> &'static str {
     match MissedReason::parse(reason) {
         Some(MissedReason::StoreUnavailable) => "no replica that was up reached the store before its starting deadline",
+        Some(MissedReason::NotDurable) => "the replicas of the store confirmed nothing before its starting deadline",
         Some(MissedReason::NoReplica) => "no replica was up, or the one that had claimed it died before it began",
         Some(MissedReason::Saturated) => "all replicas that were up had no free place until its starting deadline",
         Some(MissedReason::StoreForgot) => "the store may have forgotten whether somebody ran it",

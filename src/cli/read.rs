@@ -359,7 +359,7 @@ mod tests {
             (0, "0s ago"),
             (75, "1m15s ago"),
             (601, "10m ago"),
-            (3_600 * 30, "30h ago"),
+            (3_600 * 30, "1d6h ago"),
             (86_400 * 12, "12d ago"),
         ] {
             let at = (now - TimeDelta::seconds(seconds)).to_rfc3339();

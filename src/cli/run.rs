@@ -93,10 +93,11 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
     let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let open = || store::open(url.url.expose(), &namespace, Arc::clone(&clock)).map_err(|e| format!("error: {e}\n"));
+    let open = || {
+        let opened = store::open_with(url.url.expose(), &args.store.access(), &namespace, Arc::clone(&clock));
+        opened.map_err(|error| format!("error: {error}\n"))
+    };
     let store = open()?;
-    // One in memory is there once.
-    let reading = if url.url.expose().starts_with("memory:") { Arc::clone(&store) } else { open()? };
     let token_file = args.api_token_file.clone().filter(|file| !file.as_os_str().is_empty());
     if let Some(file) = &token_file {
         settings::check_token(file).map_err(refused)?;
@@ -104,6 +105,9 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let (listener, doubt) = args.listen.bind(given).map_err(refused)?;
+    // One in memory is there once, and nobody looks where nothing listens.
+    let is_shared = listener.is_none() || url.url.expose().starts_with("memory:");
+    let reading = if is_shared { Arc::clone(&store) } else { open()? };
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
     let settings = Settings {
         me,

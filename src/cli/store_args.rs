@@ -9,6 +9,8 @@ use crate::job::JobName;
 use crate::job::NameError;
 use crate::job::ReplicaId;
 use crate::store;
+use crate::store::Access;
+use crate::store::Account;
 use crate::store::ErrorKind;
 use crate::store::Store;
 use clap::ArgMatches;
@@ -29,15 +31,66 @@ pub(super) const UNAVAILABLE: i32 = 69;
 /// Where the store is.
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
-    /// Where the daemons agree: `redis://[user:password@]host[:port][/db]`, or `sqlite:PATH` for daemons on one host
+    /// Where the daemons agree: `redis://[user:password@]host[:port][/db]` (`rediss://` with TLS),
+    /// `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`, or `sqlite:PATH` for daemons on one host
     #[arg(long, value_name = "URL", env = "ONECRON_STORE", default_value = DEFAULT_STORE, hide_env_values = true)]
     pub store: String,
     /// File with the store's URL: keeps a password out of arguments and variables
     #[arg(long, value_name = "FILE", env = "ONECRON_STORE_FILE")]
     pub store_file: Option<PathBuf>,
+    /// User of the store; wins over the one in the URL
+    #[arg(long, value_name = "NAME", env = "ONECRON_STORE_USER")]
+    pub store_user: Option<String>,
+    /// File with the user of the store, read at each connecting; wins over --store-user
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_USER_FILE")]
+    pub store_user_file: Option<PathBuf>,
+    /// File with the password of the store, read at each connecting: a new one counts at the next; wins over the URL's
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_PASSWORD_FILE")]
+    pub store_password_file: Option<PathBuf>,
+    /// User of the Sentinels, who do not know the one of the servers
+    #[arg(long, value_name = "NAME", env = "ONECRON_STORE_SENTINEL_USER")]
+    pub store_sentinel_user: Option<String>,
+    /// File with the user of the Sentinels
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_SENTINEL_USER_FILE")]
+    pub store_sentinel_user_file: Option<PathBuf>,
+    /// File with the password of the Sentinels
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_SENTINEL_PASSWORD_FILE")]
+    pub store_sentinel_password_file: Option<PathBuf>,
+    /// Authorities that may vouch for the store's certificate, PEM [default: those of the system]
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_CA_FILE")]
+    pub store_ca_file: Option<PathBuf>,
+    /// Certificate to show to the store, PEM; with --store-key-file
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_CERT_FILE")]
+    pub store_cert_file: Option<PathBuf>,
+    /// Private key of that certificate, PEM
+    #[arg(long, value_name = "FILE", env = "ONECRON_STORE_KEY_FILE")]
+    pub store_key_file: Option<PathBuf>,
     /// Keeps two fleets in one store apart [default: the pod's namespace, else `default`]
     #[arg(long, value_name = "NAME", env = "ONECRON_NAMESPACE")]
     pub namespace: Option<String>,
+}
+
+impl StoreArgs {
+    /// The accounts and certificates; an empty argument is none.
+    pub(super) fn access(&self) -> Access {
+        let name = |given: &Option<String>| given.clone().filter(|name| !name.is_empty());
+        let file = |given: &Option<PathBuf>| given.clone().filter(|path| !path.as_os_str().is_empty());
+        Access {
+            account: Account {
+                user: name(&self.store_user),
+                user_file: file(&self.store_user_file),
+                password_file: file(&self.store_password_file),
+            },
+            sentinel: Account {
+                user: name(&self.store_sentinel_user),
+                user_file: file(&self.store_sentinel_user_file),
+                password_file: file(&self.store_sentinel_password_file),
+            },
+            ca_file: file(&self.store_ca_file),
+            cert_file: file(&self.store_cert_file),
+            key_file: file(&self.store_key_file),
+        }
+    }
 }
 
 /// Where the store is, and how to write what was found there.
@@ -122,7 +175,7 @@ pub(super) fn job_name(text: &str) -> Result<JobName, Failed> {
 impl StoreArgs {
     /// Opens the store of a running fleet. `given` tells arguments from variables and defaults.
     pub(super) fn open(&self, given: &ArgMatches, err: &mut dyn Write) -> Result<Arc<dyn Store>, Failed> {
-        let Self { store, store_file, namespace } = self;
+        let Self { store, store_file, namespace, .. } = self;
         let namespace = settings::namespace(namespace.as_deref())?;
         let url = settings::store_url(store, store_file.as_deref(), given)?;
         if let Some((_, detail)) = &url.doubt {
@@ -145,7 +198,7 @@ impl StoreArgs {
         }
         let failed =
             |error: store::OpenError| Failed { code: table_args::CONFIG, message: error.to_string(), hint: None };
-        store::open(text, &namespace, Arc::new(SystemClock)).map_err(failed)
+        store::open_with(text, &self.access(), &namespace, Arc::new(SystemClock)).map_err(failed)
     }
 }
 

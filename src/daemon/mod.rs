@@ -289,6 +289,7 @@ impl Daemon {
             Some(wishes)
         };
         let engine = Engine::new(me.clone(), &table, clock.now());
+        let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
         let hands = Hands {
             board,
             store,

@@ -18,7 +18,6 @@ use crate::job::Step;
 use crate::server::Board;
 use crate::server::StoreState;
 use crate::store::Error;
-use crate::store::ErrorKind;
 use crate::store::Store;
 use crate::telemetry::events;
 use std::collections::BTreeMap;
@@ -193,10 +192,5 @@ async fn within<T>(
 }
 
 fn failure(error: &Error) -> StoreFailure {
-    let kind = match error.kind {
-        ErrorKind::NotSent => "not_sent",
-        ErrorKind::MaybeApplied => StoreFailure::MAYBE_APPLIED,
-        ErrorKind::Misconfigured => "misconfigured",
-    };
-    StoreFailure { kind, detail: error.to_string() }
+    StoreFailure { kind: error.kind.as_str(), detail: error.to_string() }
 }

@@ -45,7 +45,7 @@ impl StoreWatch {
         }
         let asked = self.clock.now();
         // Only how long it takes counts: a store that does not answer now is said by the engine's requests.
-        let _ = within(LIMIT, self.store.server_time()).await;
+        let _ = within(LIMIT, self.store.identity()).await;
         let latency = self.clock.now().boot.since(asked.boot);
         let probe = within(LIMIT, self.store.probe()).await;
         let class = probe.as_ref().map(|probe| probe.class.to_string());

@@ -17,7 +17,7 @@ pub struct RequestId(pub u64);
 /// Why a request to the store has no answers, in words for the log and one for the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreFailure {
-    /// `not_sent`, [`Self::MAYBE_APPLIED`] or `misconfigured`.
+    /// `not_sent`, [`Self::MAYBE_APPLIED`], `read_only`, [`Self::NOT_DURABLE`] or `misconfigured`.
     pub kind: &'static str,
     /// What was being done, to what, and what was found.
     pub detail: String,
@@ -26,6 +26,8 @@ pub struct StoreFailure {
 impl StoreFailure {
     /// The [`kind`](Self::kind) of one that was sent and had no answer in time.
     pub const MAYBE_APPLIED: &str = "maybe_applied";
+    /// The [`kind`](Self::kind) of one that a failover of the store may undo.
+    pub const NOT_DURABLE: &str = "not_durable";
 }
 
 /// How a child process or a request ended; the default is one of which nothing is known.

@@ -190,7 +190,10 @@ impl Engine {
         let forgot = record.forgot_at != memory.forgot_at;
         let known = !memory.identity.is_empty() || job.registered;
         memory.forgot_at = record.forgot_at;
-        memory.identity.clone_from(&record.identity);
+        let identity = std::mem::replace(&mut memory.identity, record.identity.clone());
+        if !identity.is_empty() && identity != record.identity {
+            self.gone_identities.insert(identity);
+        }
         self.watch_silence(now, name, Some(record));
         if forgot {
             if known {
@@ -199,19 +202,15 @@ impl Engine {
             }
             self.assert_runs(now, name, record.since);
         }
-        if self.identity != record.identity {
-            self.identity.clone_from(&record.identity);
-            self.identity_changed = true;
-        }
     }
 
-    /// After a batch of answers: all jobs are registered under the identity that one was, and the operator is told once.
+    /// After a batch of answers: what was registered under an identity that is no more is registered again (a store of
+    /// several servers has one for each), and the operator is told once.
     pub(super) fn conclude_gaps(&mut self) {
-        if std::mem::take(&mut self.identity_changed) {
-            let stale = self.jobs.iter().filter(|(_, job)| job.registered && job.memory.identity != self.identity);
-            for (name, _) in stale {
-                self.outbox.want(Topic::Register(name.clone()));
-            }
+        let gone = std::mem::take(&mut self.gone_identities);
+        let stale = self.jobs.iter().filter(|(_, job)| job.registered && gone.contains(&job.memory.identity));
+        for (name, _) in stale {
+            self.outbox.want(Topic::Register(name.clone()));
         }
         if let Some(Forgot { jobs, since }) = self.forgot.take() {
             self.notice(Notice::StoreForgot { jobs, since });

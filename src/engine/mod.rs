@@ -55,9 +55,11 @@ use crate::job::Answer;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::JobTable;
+use crate::job::MissedReason;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::RunRecord;
+use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::StopReason;
 use crate::job::Tick;
@@ -130,12 +132,12 @@ pub struct Engine {
     outbox: Outbox,
     alarms: Alarms,
     drain: Option<Drain>,
-    /// What the store is, as jobs were last registered.
-    identity: String,
-    /// It is another one than before.
-    identity_changed: bool,
+    /// What the store, or one of its servers, was until a job was registered there again in the batch of answers in hand.
+    gone_identities: BTreeSet<String>,
     /// What the batch of answers in hand told of forgotten records.
     forgot: Option<Forgot>,
+    /// The latest request that failed did so since the store's replicas did not confirm it.
+    not_durable: bool,
     /// Numbers begin requests.
     requests: u64,
     effects: Vec<Effect>,
@@ -178,9 +180,9 @@ impl Engine {
             outbox: Outbox::new(me.clone()),
             alarms: Alarms::default(),
             drain: None,
-            identity: String::new(),
-            identity_changed: false,
+            gone_identities: BTreeSet::new(),
             forgot: None,
+            not_durable: false,
             requests: 0,
             effects: Vec::new(),
             me,
@@ -194,6 +196,12 @@ impl Engine {
     /// The same, under another program's version or zone data.
     pub fn introduced_as(mut self, about: About) -> Self {
         self.fleet.about = about;
+        self
+    }
+
+    /// The same, on a store that has no clock: what it tells as its time is this replica's own, and says nothing of it.
+    pub fn without_store_clock(mut self) -> Self {
+        self.skew.without_clock();
         self
     }
 
@@ -376,6 +384,7 @@ impl Engine {
         if failure.kind == StoreFailure::MAYBE_APPLIED {
             self.outbox.narrow(topics.len(), now.boot);
         }
+        self.not_durable = failure.kind == StoreFailure::NOT_DURABLE;
         if self.outbox.failed(now.boot) == Change::Down {
             self.notice(Notice::StoreLost { kind: failure.kind, detail: failure.detail });
         }
@@ -395,6 +404,15 @@ impl Engine {
                 ours.renew_at = now.boot; // a third of the lease later may be too late
             }
             self.outbox.want(topic);
+        }
+    }
+
+    /// Why nothing was heard of the store in time.
+    const fn unheard(&self) -> (SkipReason, MissedReason) {
+        if self.not_durable {
+            (SkipReason::NotDurable, MissedReason::NotDurable)
+        } else {
+            (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
         }
     }
 

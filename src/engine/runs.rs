@@ -285,11 +285,8 @@ impl Engine {
         if ours.occupant.is_some() {
             return self.overlap(now, run);
         }
-        let (skipped, missed) = if self.outbox.is_up() {
-            (SkipReason::Late, MissedReason::Late)
-        } else {
-            (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
-        };
+        let (skipped, missed) =
+            if self.outbox.is_up() { (SkipReason::Late, MissedReason::Late) } else { self.unheard() };
         self.skipped(facts, skipped, None, None);
         self.settle_own(run, Decision::Missed(missed));
     }

@@ -38,12 +38,24 @@ pub struct Skew {
     tolerance_ms: i64,
     measured: Option<Measured>,
     said: Said,
+    /// The store has no clock: what it tells as its time is our own.
+    without_clock: bool,
 }
 
 impl Skew {
     /// Nothing is known yet.
     pub fn new(tolerance: Duration) -> Self {
-        Self { tolerance_ms: super::agenda::millis(tolerance), measured: None, said: Said::InOrder }
+        Self {
+            tolerance_ms: super::agenda::millis(tolerance),
+            measured: None,
+            said: Said::InOrder,
+            without_clock: false,
+        }
+    }
+
+    /// Nothing is ever known of it: the store has no clock to compare ours with.
+    pub fn without_clock(&mut self) {
+        self.without_clock = true;
     }
 
     /// Another table tolerates another difference; judged so from the next measurement on.
@@ -67,6 +79,9 @@ impl Skew {
     /// The store's clock showed `store_ms` at some moment between `sent` and now. A measurement that is less exact than
     /// the one before, and does not contradict it, says nothing new.
     fn measure(&mut self, now: Now, sent: Boot, store_ms: i64) -> Option<Notice> {
+        if self.without_clock {
+            return None;
+        }
         let half_ms = super::agenda::millis(now.boot.since(sent)) / 2;
         let offset_ms = now.wall.timestamp_millis() - half_ms - store_ms;
         let new = Measured { offset_ms, within_ms: half_ms };
@@ -159,6 +174,14 @@ mod tests {
         assert_eq!(measure(&mut skew, 1500, 100), None);
         assert_eq!(skew.offset_ms(), Some(1500));
         assert_eq!(skew.correction_ms(), 0, "tolerated");
+    }
+
+    #[test]
+    fn a_store_without_a_clock_says_nothing_of_ours() {
+        let mut skew = skew();
+        skew.without_clock();
+        assert_eq!(measure(&mut skew, 90_000, 0), None);
+        assert_eq!((skew.offset_ms(), skew.correction_ms()), (None, 0));
     }
 
     #[test]

@@ -526,7 +526,7 @@ impl Engine {
         let (skipped, missed) = if unreadable {
             (SkipReason::RecordUnreadable, MissedReason::StoreUnavailable)
         } else if due.store_failed || !registered || !self.outbox.is_up() {
-            (SkipReason::StoreUnavailable, MissedReason::StoreUnavailable)
+            self.unheard()
         } else if known_free {
             (SkipReason::Saturated, MissedReason::Saturated)
         } else {

@@ -104,6 +104,8 @@ words! {
     MissedReason {
         /// The store could not be reached by the replicas that were up.
         StoreUnavailable = "store_unavailable",
+        /// The replicas of the store did not confirm in time that somebody had it: a failover could have undone that.
+        NotDurable = "not_durable",
         /// No replica was up, or the one that had claimed it died before it began.
         NoReplica = "no_replica",
         /// All replicas that were up had no free place.
@@ -148,6 +150,8 @@ words! {
         Draining = "draining",
         /// The store could not be reached until the starting deadline.
         StoreUnavailable = "store_unavailable",
+        /// The replicas of the store confirmed nothing until the starting deadline.
+        NotDurable = "not_durable",
         /// A record of the job has a form that only a newer version reads.
         RecordUnreadable = "record_unreadable",
         /// The tick lies before the job's history, which began when this replica first met it.

@@ -8,20 +8,32 @@
 //! There is no way to unlock a run, and nothing expires: a claim outlives its run, so that a replica that comes late,
 //! by whatever its clock says, finds the tick decided.
 
+mod access;
+mod documents;
 mod error;
 mod fields;
 mod memory;
+#[cfg(feature = "mysql")]
+mod mysql;
 mod open;
+#[cfg(feature = "postgres")]
+mod postgres;
+mod records;
 mod redis;
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod sql;
 mod sqlite;
 pub mod transition;
 
+pub use access::Access;
+pub use access::Account;
 pub use error::Error;
 pub use error::ErrorKind;
 pub use memory::MemoryStore;
 pub use memory::Records;
 pub use open::OpenError;
 pub use open::open;
+pub use open::open_with;
 
 use crate::job::Answer;
 use crate::job::Gathering;
@@ -149,7 +161,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// The newest entries of a job's history, newest first; with output where it is kept.
     async fn history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Error>;
 
-    /// The store's clock.
+    /// Whether the store has a clock. Without one, steps are judged by the clock of the replica that sends them: then
+    /// nothing is known of how far that one is from the others, and nothing may be concluded from an instant.
+    fn has_clock(&self) -> bool {
+        true
+    }
+
+    /// The clock that steps are judged by: the store's, or this replica's own where it has none ([`Store::has_clock`]).
     async fn server_time(&self) -> Result<DateTime<Utc>, Error>;
 
     /// What the store is now. A change means that jobs are to be registered again. To be asked every second by whoever

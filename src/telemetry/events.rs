@@ -300,7 +300,7 @@ pub fn store_connected(connected: StoreConnected<'_>) {
     );
 }
 
-/// The store does not answer. `kind`: not_sent, maybe_applied, misconfigured.
+/// The store does not answer. `kind`: see `store::ErrorKind::as_str`.
 pub fn store_lost(kind: &str, error: &str) {
     event!(ERROR, "store_lost", "the store cannot be used: due ticks wait until their starting deadlines", kind, error);
 }
@@ -378,7 +378,7 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         SkipReason::StopAsked => say!(INFO, "somebody asked for its stop before it began"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
         SkipReason::RecordUnreadable => say!(WARN, "the store's records of this job are of a newer form"),
-        SkipReason::StoreUnavailable => say!(ERROR, "the store could not be asked in time"),
+        SkipReason::StoreUnavailable | SkipReason::NotDurable => say!(ERROR, "no sure answer of the store in time"),
         _ => say!(INFO, "this replica does not run this"),
     }
 }

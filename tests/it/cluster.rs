@@ -3,6 +3,7 @@
 mod absence;
 mod amnesia;
 mod crash;
+mod failover;
 mod orders;
 mod outage;
 mod race;
@@ -19,7 +20,9 @@ use crate::support::bench::program;
 use crate::support::daemon::Daemon;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
+use crate::support::documents;
 use crate::support::server::RedisServer;
+use crate::support::sql_server;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
 use onecron::job::HistoryEntry;
@@ -47,6 +50,17 @@ impl FleetStore {
         let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
         let server = RedisServer::start(&program(Kind::Redis)?, &arguments);
         Some(Self { url: server.url(), server: Some(server) })
+    }
+
+    /// A database on the server of SQL that all tests share.
+    pub fn sql(kind: Kind) -> Option<Self> {
+        let server = sql_server::shared(kind)?;
+        Some(Self { url: server.url(&server.make_database()), server: None })
+    }
+
+    /// An etcd of one member, where the machine has one. It is that of all tests, but no other fleet is on it.
+    pub fn etcd() -> Option<Self> {
+        Some(Self { url: documents::shared(Kind::Etcd)?.url(), server: None })
     }
 
     /// A file beside the table.

@@ -421,15 +421,36 @@ async fn the_probe_finds_unsafe_settings_of_a_real_server() {
 }
 
 #[tokio::test]
-async fn a_replica_says_that_it_takes_no_writes() {
+async fn a_replica_is_refused_before_anything_is_sent_to_it() {
     let Some(primary) = start(&[]) else { return };
     let port = primary.port.to_string();
     let Some(replica) = start(&["--replicaof", "127.0.0.1", &port]) else { return };
     let store = open(&replica.url(), "default");
-    let checks: Vec<&str> = store.probe().await.unwrap().findings.iter().map(|finding| finding.check).collect();
-    assert!(checks.contains(&"replica"), "{checks:?}");
-    let error = store.apply(&[register()]).await.unwrap_err();
-    assert!(error.to_string().contains("use the primary's address"), "{error}");
+    for error in [store.probe().await.unwrap_err(), store.apply(&[register()]).await.unwrap_err()] {
+        assert_eq!(error.kind, ErrorKind::ReadOnly);
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("a replica of 127.0.0.1:{port}; a replica takes no writes: use the p")),
+            "{text}"
+        );
+    }
+}
+
+/// As in a failover: the connection stays, and what is behind it changes.
+#[tokio::test]
+async fn a_primary_that_becomes_a_replica_takes_nothing_and_says_why() {
+    let Some(server) = start(&[]) else { return };
+    let store = open(&server.url(), "default");
+    let steps = Steps::new();
+    store.apply(&[register()]).await.unwrap();
+    server.command(&format!("REPLICAOF 127.0.0.1 {}", free_port()));
+    for _ in 0..2 {
+        let error = store.apply(&[steps.claim("web-1")]).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ReadOnly, "{error}");
+    }
+    assert_eq!(store.identity().await.unwrap_err().kind, ErrorKind::ReadOnly);
+    server.command("REPLICAOF NO ONE");
+    assert_eq!(verdict(&store, steps.claim("web-1")).await, Verdict::Unregistered, "it may have lost something");
 }
 
 /// A server that forgot everything refuses what it may have forgotten, once the job is registered again.

@@ -1,6 +1,7 @@
 //! The daemon's HTTP server, as probes and mean clients meet it.
 
 use crate::processes::until;
+use crate::support::client::closes_within;
 use crate::support::client::connect;
 use crate::support::client::get;
 use crate::support::client::rest;
@@ -12,6 +13,7 @@ use crate::support::server::free_port;
 use nix::sys::signal::Signal;
 use std::io::Write;
 use std::net::TcpListener;
+use std::time::Duration;
 
 const RARE: &str = "  - {name: rare, schedule: '@yearly', command: 'true'}\n";
 
@@ -140,10 +142,26 @@ fn clients_that_say_nothing_keep_nobody_out_and_are_dropped() {
         let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow:");
     }
     assert_eq!(get(&address, "/livez").status, 200);
-    // The newest is not pushed out by number, and its time ends.
     let newest = silent.pop().unwrap();
-    let said = rest(newest);
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
+    for oldest in silent.drain(..200) {
+        assert!(closes_within(oldest, Duration::from_secs(5)), "it has to make room, long before its time is over");
+    }
+    assert!(closes_within(newest, Duration::from_secs(20)), "its time is over");
     daemon.wait_for_event("run_finished");
     assert!(daemon.events("tick_late").is_empty());
+}
+
+#[test]
+fn a_body_that_never_ends_is_given_up() {
+    let table = Table::new(RARE);
+    let file = table.folder.path().join("token");
+    std::fs::write(&file, "correct-horse-battery-staple").unwrap();
+    let launch = table.launch("memory:").arg("--listen").arg("127.0.0.1:0").arg("--api-token-file");
+    let daemon = launch.arg(file.to_str().unwrap()).start();
+    let address = daemon.wait_for_event("http_listening")["address"].as_str().unwrap().to_owned();
+    let mut stream = connect(&address);
+    let head = "POST /api/v1/reload HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer correct-horse-battery-staple\r\n";
+    stream.write_all(format!("{head}Content-Length: 100\r\n\r\n{{").as_bytes()).unwrap();
+    let said = rest(stream);
+    assert!(said.starts_with("HTTP/1.1 408") && said.contains("too_slow"), "{said}");
 }

@@ -299,8 +299,12 @@ impl Bench {
 
     /// The oldest question gets no answer.
     fn fail(&mut self) -> Vec<Effect> {
+        self.fail_as(StoreFailure::MAYBE_APPLIED)
+    }
+
+    fn fail_as(&mut self, kind: &'static str) -> Vec<Effect> {
         let (request, _) = self.pending.pop_front().expect("something was asked");
-        self.tell(Event::Answered { request, result: Err(no_answer()) })
+        self.tell(Event::Answered { request, result: Err(StoreFailure { kind, ..no_answer() }) })
     }
 
     fn end(&mut self, code: i32) -> Vec<Effect> {

@@ -133,6 +133,28 @@ fn a_store_that_is_away_until_the_deadline_is_the_reason_and_the_tick_is_settled
     assert_eq!(notices(&effects).iter().filter(|notice| missed(notice)).count(), 1);
 }
 
+/// The store answers, and a failover may undo what it says.
+#[test]
+fn what_no_replica_of_the_store_confirms_until_the_deadline_is_not_run_and_told_so() {
+    let mut bench = Bench::claiming(job("a"));
+    bench.fail_as(StoreFailure::NOT_DURABLE);
+    let mut said = Vec::new();
+    for second in 1..=30 {
+        said.extend(notices(&bench.until(second * 1_000)));
+        if !bench.pending.is_empty() && second < 30 {
+            said.extend(notices(&bench.fail_as(StoreFailure::NOT_DURABLE)));
+        }
+    }
+    assert_eq!(said, [skipped(&run(), SkipReason::NotDurable)]);
+    bench.until(32_000);
+    let settles =
+        |step: &Step| matches!(step, Step::Settle { decision: Decision::Missed(MissedReason::NotDurable), .. });
+    assert!(bench.steps().iter().all(settles), "{:?}", bench.steps());
+    let effects = bench.reply_yes();
+    let missed = |notice: &Notice| matches!(notice, Notice::RunMissed { reason: MissedReason::NotDurable, .. });
+    assert_eq!(notices(&effects).iter().filter(|notice| missed(notice)).count(), 1);
+}
+
 #[test]
 fn a_job_that_no_store_ever_knew_is_not_claimed_and_its_tick_has_a_reason() {
     let mut bench = Bench::start(&[job("a")], 10, -60);

@@ -20,6 +20,16 @@ use std::sync::atomic::Ordering;
 /// two seconds of writes (`everysec` goes on so long beside a slow fsync), and one between two heartbeats.
 const LOSS_WINDOW_MS: i64 = 3000;
 
+/// What a server was found to be.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub identity: Identity,
+    /// The primary that it copies, where it is a replica.
+    pub replica_of: Option<String>,
+    /// Whether a replica copies it that could take its place.
+    pub has_replicas: bool,
+}
+
 /// The heartbeat of this process.
 pub(super) struct Heartbeat {
     key: String,
@@ -35,11 +45,12 @@ impl Heartbeat {
 
     /// Asks what the server is, leaves a heartbeat, and learns what the server lost when it became what it is. What the
     /// account may not do is left out: then anything may have been lost.
-    pub async fn beat(&self, connection: &mut MultiplexedConnection) -> Result<Identity, RedisError> {
+    pub async fn beat(&self, connection: &mut MultiplexedConnection) -> Result<Found, RedisError> {
         let (info, config) = look(connection).await?;
-        let identity = of(info.as_deref());
-        if identity.server.is_empty() {
-            return Ok(identity);
+        let found = found(info.as_deref());
+        let identity = &found.identity;
+        if identity.server.is_empty() || found.replica_of.is_some() {
+            return Ok(found);
         }
         let last = self.last.load(Ordering::Relaxed);
         let mine = if last == 0 { String::new() } else { last.to_string() };
@@ -50,19 +61,42 @@ impl Heartbeat {
         match reply {
             Ok((heard_at, missing_until)) => {
                 self.last.store(heard_at, Ordering::Relaxed);
-                Ok(Identity { missing_until: missing_until.parse().ok(), ..identity })
+                let identity = Identity { missing_until: missing_until.parse().ok(), ..found.identity };
+                Ok(Found { identity, ..found })
             }
             // A server that takes no heartbeat takes no claim either, and says why when one comes.
-            Err(error) if error.code().is_some() => Ok(identity),
+            Err(error) if error.code().is_some() => Ok(found),
             Err(error) => Err(error),
         }
     }
 }
 
 /// What the server is, for a connection that has only to be told from others.
-pub(super) async fn read(connection: &mut MultiplexedConnection) -> Result<Identity, RedisError> {
+pub(super) async fn read(connection: &mut MultiplexedConnection) -> Result<Found, RedisError> {
     let (info, _) = look(connection).await?;
-    Ok(of(info.as_deref()))
+    Ok(found(info.as_deref()))
+}
+
+fn found(info: Option<&str>) -> Found {
+    let told = Told { info, ..Told::default() };
+    let is_replica = matches!(told.get("role"), "slave" | "replica");
+    let replica_of = is_replica.then(|| format!("{}:{}", told.get("master_host"), told.get("master_port")));
+    Found { identity: of(info), replica_of, has_replicas: info.is_some_and(has_replicas) }
+}
+
+/// Whether a replica copies the server that could take its place.
+pub(super) fn has_replicas(info: &str) -> bool {
+    info.lines().any(is_online)
+}
+
+/// `slave0:ip=10.0.0.2,port=6379,state=online,…`. A program that only fetches a copy for a backup has no port.
+fn is_online(line: &str) -> bool {
+    let replica = line.strip_prefix("slave").and_then(|rest| rest.split_once(':'));
+    replica.is_some_and(|(number, rest)| {
+        number.bytes().all(|byte| byte.is_ascii_digit())
+            && rest.contains(",state=online,")
+            && !rest.contains(",port=0,")
+    })
 }
 
 async fn look(connection: &mut MultiplexedConnection) -> Result<(Option<String>, Vec<String>), RedisError> {
@@ -84,7 +118,7 @@ async fn look(connection: &mut MultiplexedConnection) -> Result<(Option<String>,
 /// From the text of `INFO`.
 fn of(info: Option<&str>) -> Identity {
     let Some(info) = info else { return Identity::default() };
-    let told = Told { info: Some(info), appendfsync: None };
+    let told = Told { info: Some(info), ..Told::default() };
     let word = |name| Some(told.get(name)).filter(|word| !word.is_empty());
     let parts = [word("run_id"), word("master_replid"), word("role")];
     // Some managed services leave `run_id` out. Without both, nothing can be compared.
@@ -100,7 +134,7 @@ fn of(info: Option<&str>) -> Identity {
 /// `always` or `everysec` where a restart loses no more than that says; else empty: without an append-only file, with
 /// replicas (any of which may come back in this one's place), or if this one was promoted.
 fn keeps(info: Option<&str>, config: &[String]) -> &'static str {
-    let told = Told { info, appendfsync: None };
+    let told = Told { info, ..Told::default() };
     let alone = told.get("role") == "master"
         && told.get("connected_slaves") == "0"
         && told.get("master_replid2").trim_start_matches('0').is_empty();
@@ -128,6 +162,20 @@ mod tests {
         assert_eq!((found.server.as_str(), found.missing_until), ("aa:bb:master", None));
         for other in [INFO.replace("aa", "cc"), INFO.replace("bb", "cc"), INFO.replace("role:master", "role:slave")] {
             assert_ne!(of(Some(&other)).server, found.server);
+        }
+    }
+
+    #[test]
+    fn a_replica_is_one_that_could_take_the_place() {
+        let with = |line: &str| found(Some(&format!("{INFO}noeviction\r\n{line}\r\n"))).has_replicas;
+        assert!(with("slave0:ip=10.0.0.2,port=6379,state=online,offset=9,lag=0"));
+        for line in [
+            "slave0:ip=10.0.0.2,port=0,state=online,offset=9,lag=0",
+            "slave0:ip=10.0.0.2,port=6379,state=wait_bgsave,offset=0,lag=0",
+            "slave_priority:100,state=online,",
+            "",
+        ] {
+            assert!(!with(line), "{line}");
         }
     }
 

@@ -1,52 +1,207 @@
-//! Which part of a `redis://` URL is wrong. The client's own parser says only that something is.
+//! What a URL of a Redis says, and which part of one is wrong.
 
-/// What to write instead of the wrong part; `None` if no part is seen to be wrong. Nothing of the URL is repeated: what
-/// looks like a port can be the half of a password.
-pub(super) fn wrong_part(url: &str) -> Option<&'static str> {
-    let rest = url.strip_prefix("redis://")?;
-    if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Some("a blank or a line end stands inside: in a password write `%20` for a blank");
+use crate::secret::Secret;
+
+/// The usual ports.
+const SERVER_PORT: u16 = 6379;
+const SENTINEL_PORT: u16 = 26379;
+/// More servers than that stand in no URL that somebody meant.
+const PLACES_MOST: usize = 64;
+/// More replicas than that no server waits for.
+const REPLICAS_MOST: u32 = 64;
+
+/// Host and port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub host: String,
+    pub port: u16,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { host, port } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
     }
-    if rest.contains(['?', '#']) {
-        return Some("options after `?` or `#` do not exist; in a password write `%3F` and `%23` for them");
+}
+
+/// What the places of a URL are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The one server.
+    One,
+    /// Sentinels, who know where the primary of that name is.
+    Sentinel {
+        /// The name that they know it by.
+        primary: String,
+    },
+    /// Some nodes of a cluster, who know the others.
+    Cluster,
+}
+
+/// A URL, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address {
+    pub mode: Mode,
+    pub tls: bool,
+    pub places: Vec<Place>,
+    pub user: Option<String>,
+    pub password: Option<Secret<String>>,
+    pub db: u32,
+    /// How many replicas must confirm what is written; `None`: as the server has replicas.
+    pub wait_replicas: Option<u32>,
+}
+
+impl Address {
+    /// Reads `redis://[user:password@]host[:port][/db]`, and the forms for TLS, Sentinel and Cluster.
+    ///
+    /// # Errors
+    /// What to write instead of the wrong part. Nothing of the URL is repeated: what looks like a port can be the half
+    /// of a password.
+    pub fn parse(url: &str) -> Result<Self, &'static str> {
+        let (scheme, rest) = url.split_once("://").ok_or("two slashes are missing: write redis://host:6379")?;
+        if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err("a blank or a line end stands inside: in a password write `%20` for a blank");
+        }
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) => (rest, query),
+            None => (rest, ""),
+        };
+        if rest.contains('#') || query.contains(['#', '@', '?', '/']) {
+            return Err("a `?` or a `#` stands where none can: in a password write `%3F` and `%23` for them");
+        }
+        let wait_replicas = wait_replicas(query)?;
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if path.contains('@') {
+            return Err("a `/` stands before the `@`: in user and password write `%2F` for it");
+        }
+        let (user, places) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = account(user)?;
+        let mode = match scheme.split_once('+').map(|(_, mode)| mode) {
+            None => Mode::One,
+            Some("cluster") => Mode::Cluster,
+            Some(_) => Mode::Sentinel { primary: String::new() },
+        };
+        let usual = if matches!(mode, Mode::Sentinel { .. }) { SENTINEL_PORT } else { SERVER_PORT };
+        let places = places.split(',').map(|place| self::place(place, usual)).collect::<Result<Vec<_>, _>>()?;
+        if places.len() > PLACES_MOST {
+            return Err("more than 64 hosts are named: a few are enough, they know the others");
+        }
+        if mode == Mode::One && places.len() > 1 {
+            return Err("several hosts are named: write redis+sentinel://h1,h2,h3/primary for Sentinels, \
+                        redis+cluster://h1,h2 for a cluster");
+        }
+        let tls = scheme.starts_with("rediss");
+        let address = Self { mode, tls, places, user, password, db: 0, wait_replicas };
+        address.with_path(path)
     }
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if path.contains('@') {
-        return Some("a `/` stands before the `@`: in user and password write `%2F` for it");
+
+    fn with_path(mut self, path: &str) -> Result<Self, &'static str> {
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let database = match &self.mode {
+            Mode::One => path,
+            Mode::Cluster if matches!(path, "" | "0") => path,
+            Mode::Cluster => return Err("a cluster has no databases: write redis+cluster://h1:6379,h2:6379"),
+            Mode::Sentinel { .. } => {
+                let (primary, database) = path.split_once('/').unwrap_or((path, ""));
+                let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+                if primary.is_empty() || !primary.chars().all(is_name) {
+                    return Err("after the hosts comes the name that the Sentinels know the primary by: write \
+                                redis+sentinel://h1:26379,h2,h3/mymaster");
+                }
+                self.mode = Mode::Sentinel { primary: primary.to_owned() };
+                database
+            }
+        };
+        if !database.is_empty() {
+            self.db = database
+                .parse()
+                .ok()
+                .filter(|_| database.bytes().all(|byte| byte.is_ascii_digit()))
+                .ok_or("what follows the last `/` is not the number of a database: write redis://host:6379/0")?;
+        }
+        Ok(self)
     }
-    let (user, place) = authority.rsplit_once('@').unwrap_or(("", authority));
-    if has_bad_percent(user) {
-        return Some("a `%` in user or password is not followed by two hexadecimal digits: write `%25` for it");
+
+    /// As it may be shown.
+    pub fn shown(&self) -> String {
+        // A user without a password is most often a password that was written without its colon.
+        let user = match (&self.user, &self.password) {
+            (Some(user), Some(_)) => format!("{user}@"),
+            (Some(_), None) => "***@".to_owned(),
+            (None, _) => String::new(),
+        };
+        let (mode, primary) = match &self.mode {
+            Mode::One => ("", String::new()),
+            Mode::Sentinel { primary } => ("+sentinel", format!("/{primary}")),
+            Mode::Cluster => ("+cluster", String::new()),
+        };
+        let scheme = if self.tls { "rediss" } else { "redis" };
+        let places: Vec<String> = self.places.iter().map(ToString::to_string).collect();
+        let db = if self.db == 0 { String::new() } else { format!("/{}", self.db) };
+        format!("{scheme}{mode}://{user}{}{primary}{db}", places.join(","))
     }
+}
+
+fn account(user: &str) -> Result<(Option<String>, Option<Secret<String>>), &'static str> {
+    let percent = "a `%` in user or password is not followed by two hexadecimal digits: write `%25` for it";
+    let decoded = |text: &str| decoded(text).ok_or(percent);
+    let (user, password) = match user.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (user, None),
+    };
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    let password = password.map(decoded).transpose()?.and_then(some);
+    Ok((some(decoded(user)?), password.map(Secret::new)))
+}
+
+/// With each `%40` read as the byte that it stands for.
+fn decoded(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = (part.get(..2)?, part.get(2..)?);
+        let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend(rest.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn place(place: &str, usual: u16) -> Result<Place, &'static str> {
     let (host, port) = match place.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
         Some((_, after)) if !after.is_empty() && !after.starts_with(':') => {
-            return Some("after the `]` of an address only `:` and the port may follow: write redis://[::1]:6379");
+            return Err("after the `]` of an address only `:` and the port may follow: write redis://[::1]:6379");
         }
         Some((address, after)) => (address, after.strip_prefix(':')),
         None if place.matches(':').count() > 1 => {
-            return Some(
-                "the host has several colons: write an IPv6 address in brackets, redis://[::1]:6379; a password ends \
-                 with `@`",
-            );
+            return Err("the host has several colons: write an IPv6 address in brackets, redis://[::1]:6379; a \
+                        password ends with `@`");
         }
         None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
     };
     if host.is_empty() {
-        return Some("the host is missing: write redis://host:6379");
+        return Err("the host is missing: write redis://host:6379");
     }
-    if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-        return Some("the port after the host is not a number from 1 to 65535: write redis://host:6379");
-    }
-    let database = path.strip_suffix('/').unwrap_or(path);
-    if !database.is_empty() && database.parse::<u32>().is_err() {
-        return Some("what follows the `/` is not the number of a database: write redis://host:6379/0");
-    }
-    None
+    let port = match port {
+        None => usual,
+        Some(port) => port
+            .parse::<u16>()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or("the port after the host is not a number from 1 to 65535: write redis://host:6379")?,
+    };
+    Ok(Place { host: host.to_owned(), port })
 }
 
-fn has_bad_percent(text: &str) -> bool {
-    let is_hex = |rest: &str| rest.len() >= 2 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
-    text.match_indices('%').any(|(at, _)| !is_hex(&text[at + 1..]))
+fn wait_replicas(query: &str) -> Result<Option<u32>, &'static str> {
+    let wanted = "of the options after `?` there is `wait-replicas=N` alone, with N from 0 to 64; in a password write \
+                  `%3F` for a `?`";
+    if query.is_empty() {
+        return Ok(None);
+    }
+    let number = query.strip_prefix("wait-replicas=").filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = number.and_then(|text| text.parse().ok()).filter(|number| *number <= REPLICAS_MOST);
+    number.map(Some).ok_or(wanted)
 }
 
 #[cfg(test)]
@@ -65,31 +220,58 @@ mod tests {
             ("redis://cache:6379/db", "the number of a database"),
             ("redis://cache/0/1", "the number of a database"),
             ("redis://cache/-1", "the number of a database"),
+            ("redis://cache/+1", "the number of a database"),
             ("redis://::1:6379", "in brackets"),
             ("redis://user:secret:6379", "a password ends with `@`"),
             ("redis://[::1]6379", "after the `]`"),
             ("redis://:a/b@cache", "a `/` stands before the `@`"),
             ("redis://:50%@cache", "a `%`"),
+            ("redis://:%+1@cache", "a `%`"),
             ("redis://:a b@cache", "a blank"),
-            ("redis://cache?timeout=1", "options"),
+            ("redis://:a?b@cache", "`%3F`"),
+            ("redis://:a#b@cache", "`%23`"),
+            ("redis://cache?timeout=1", "of the options"),
+            ("redis://cache?wait-replicas=many", "of the options"),
+            ("redis://cache?wait-replicas=65", "of the options"),
+            ("redis://h1,h2", "several hosts"),
+            ("redis+cluster://h1,,h2", "the host is missing"),
+            ("redis+cluster://h1/3", "has no databases"),
+            ("redis+sentinel://h1,h2", "the Sentinels know the primary by"),
+            ("redis+sentinel://h1//3", "the Sentinels know the primary by"),
+            ("redis+sentinel://h1/main/db", "the number of a database"),
         ] {
-            assert!(wrong_part(url).is_some_and(|text| text.contains(part)), "{url}: {:?}", wrong_part(url));
+            let found = Address::parse(url);
+            assert!(found.as_ref().is_err_and(|text| text.contains(part)), "{url}: {found:?}");
         }
     }
 
     #[test]
-    fn a_good_url_has_no_wrong_part() {
-        for url in [
-            "redis://cache",
-            "redis://cache:6379/0",
-            "redis://cache/",
-            "redis://user:a%2Fb@cache:7000/3",
-            "redis://:s@cret@cache",
-            "redis://[::1]:7000",
-            "redis://[::1]",
-            "redis://127.0.0.1",
+    fn a_good_url_is_read() {
+        for (url, shown) in [
+            ("redis://cache", "redis://cache:6379"),
+            ("redis://cache:6379/0", "redis://cache:6379"),
+            ("redis://cache/", "redis://cache:6379"),
+            ("redis://user:a%2Fb@cache:7000/3", "redis://user@cache:7000/3"),
+            ("redis://:s@cret@cache", "redis://cache:6379"),
+            ("redis://[::1]:7000", "redis://[::1]:7000"),
+            ("redis://[::1]", "redis://[::1]:6379"),
+            ("redis://127.0.0.1?wait-replicas=2", "redis://127.0.0.1:6379"),
+            ("rediss://cache", "rediss://cache:6379"),
+            ("redis+sentinel://:s@h1,h2:7,[::1]/main/3", "redis+sentinel://h1:26379,h2:7,[::1]:26379/main/3"),
+            ("rediss+sentinel://h1/main", "rediss+sentinel://h1:26379/main"),
+            ("redis+cluster://app:s@h1:7000,h2?wait-replicas=1", "redis+cluster://app@h1:7000,h2:6379"),
+            ("rediss+cluster://h1/0", "rediss+cluster://h1:6379"),
         ] {
-            assert_eq!(wrong_part(url), None, "{url}");
+            assert_eq!(Address::parse(url).unwrap().shown(), shown, "{url}");
         }
+    }
+
+    #[test]
+    fn user_and_password_are_decoded() {
+        let found = Address::parse("redis://us%40er:a%2fb%25%C3%BC@cache?wait-replicas=2").unwrap();
+        assert_eq!(found.user.as_deref(), Some("us@er"));
+        assert_eq!(found.password, Some(Secret::new("a/b%ü".to_owned())));
+        assert_eq!(found.wait_replicas, Some(2));
+        assert_eq!(Address::parse("redis://:@cache").unwrap().password, None);
     }
 }

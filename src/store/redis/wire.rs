@@ -15,23 +15,15 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Unreadable;
 use crate::job::Verdict;
-use crate::store::Identity;
 use crate::store::fields::JOB_FIELDS;
 use crate::store::fields::RUN_FIELDS;
 use redis::Value;
 use serde::Deserialize;
 use std::collections::HashMap;
 
-/// The arguments of a step's script. The first two say the tick, the last three what the store is; each script's first
-/// lines say the others.
-pub(super) fn arguments(step: &Step, identity: &Identity) -> Vec<String> {
-    let mut args = own_arguments(step);
-    let missing_until = identity.missing_until.map_or_else(String::new, |until| until.to_string());
-    args.extend([identity.server.clone(), identity.evicted.to_string(), missing_until]);
-    args
-}
-
-fn own_arguments(step: &Step) -> Vec<String> {
+/// The arguments of a step's script. The first two say the tick; each script's first lines say the others, but for the
+/// last three, which say what the store is and are added when it is known to which server they go.
+pub(super) fn arguments(step: &Step) -> Vec<String> {
     let mut args = match step.run() {
         Some(run) => vec![run.scheduled_for.to_string(), run.scheduled_for.seconds().to_string()],
         None => vec![String::new(), String::new()],

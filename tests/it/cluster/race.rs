@@ -5,6 +5,7 @@ use super::Fleet;
 use super::FleetStore;
 use super::entry;
 use super::wall;
+use crate::support::bench::Kind;
 use crate::support::daemon::Daemon;
 use onecron::job::Tick;
 use serde_json::Value;
@@ -99,4 +100,25 @@ fn every_tick_runs_once_and_the_others_say_who_ran_it_on_redis() {
 #[test]
 fn every_tick_runs_once_and_the_others_say_who_ran_it_on_sqlite() {
     every_tick_runs_once_and_the_others_say_who_ran_it(FleetStore::sqlite());
+}
+
+#[test]
+fn every_tick_runs_once_and_the_others_say_who_ran_it_on_postgres() {
+    if let Some(store) = FleetStore::sql(Kind::Postgres) {
+        every_tick_runs_once_and_the_others_say_who_ran_it(store);
+    }
+}
+
+#[test]
+fn every_tick_runs_once_and_the_others_say_who_ran_it_on_mariadb() {
+    if let Some(store) = FleetStore::sql(Kind::MariaDb) {
+        every_tick_runs_once_and_the_others_say_who_ran_it(store);
+    }
+}
+
+#[test]
+fn every_tick_runs_once_and_the_others_say_who_ran_it_on_etcd() {
+    if let Some(store) = FleetStore::etcd() {
+        every_tick_runs_once_and_the_others_say_who_ran_it(store);
+    }
 }

@@ -1,6 +1,7 @@
 //! A client of a daemon's HTTP server: one request a connection, bytes as they come.
 
 use serde_json::Value;
+use std::io::ErrorKind;
 use std::io::Read;
 use std::io::Write;
 use std::net::TcpStream;
@@ -39,6 +40,19 @@ pub fn rest(mut stream: TcpStream) -> String {
     // A server that drops a client may do so with a reset.
     let _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether the server ends a connection by itself, in this time.
+pub fn closes_within(mut stream: TcpStream, limit: Duration) -> bool {
+    stream.set_read_timeout(Some(limit)).unwrap();
+    let mut some = [0; 256];
+    loop {
+        match stream.read(&mut some) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
 }
 
 /// A request with these header lines, each ended by CR LF.

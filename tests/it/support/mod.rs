@@ -3,10 +3,13 @@
 pub mod bench;
 pub mod client;
 pub mod daemon;
+pub mod documents;
 pub mod proxy;
+pub mod redis_modes;
 pub mod replicas;
 pub mod scene;
 pub mod server;
+pub mod sql_server;
 pub mod watched;
 pub mod web;
 

@@ -1,5 +1,8 @@
 //! Redis and Valkey servers of our own, killed when dropped.
 
+use nix::sys::signal::Signal;
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
 use std::fs::File;
 use std::io::Read;
 use std::io::Write;
@@ -18,6 +21,15 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(std::env::home_dir().map(|home| home.join(".cache/servers/usr/bin")));
+    // Where Debian has servers that are not for everybody's hands; the newest PostgreSQL first.
+    folders.push("/usr/sbin".into());
+    let mut versions: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path().join("bin")))
+        .collect();
+    versions.sort_unstable();
+    folders.extend(versions.into_iter().rev());
     folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
@@ -62,6 +74,18 @@ impl RedisServer {
         self.await_ready();
     }
 
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+
     /// Sends a command and gives back the raw reply.
     pub fn command(&self, line: &str) -> String {
         ask(self.port, line).unwrap()
@@ -71,8 +95,9 @@ impl RedisServer {
     fn await_ready(&self) {
         let wanted = format!("process_id:{}\r", self.child.id());
         for _ in 0..1000 {
-            match ask(self.port, "INFO server") {
-                Some(reply) if reply.contains(&wanted) || reply.contains("NOAUTH") => return,
+            match ask(self.port, "INFO") {
+                Some(reply) if reply.contains("NOAUTH") => return,
+                Some(reply) if reply.contains(&wanted) && reply.contains("loading:0\r") => return,
                 _ => std::thread::sleep(Duration::from_millis(10)),
             }
         }
@@ -103,12 +128,27 @@ fn spawn(program: &Path, folder: &TempDir, port: u16, arguments: &[String]) -> C
 }
 
 /// One command in the inline form, one reply as it comes.
-fn ask(port: u16, line: &str) -> Option<String> {
+pub fn ask(port: u16, line: &str) -> Option<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     // QUIT ends the stream after the reply, so that all of it can be read.
     stream.write_all(format!("{line}\r\nQUIT\r\n").as_bytes()).ok()?;
-    let mut reply = String::new();
-    stream.read_to_string(&mut reply).ok()?;
-    Some(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).to_owned())
+    let (mut reply, mut part) = (Vec::new(), [0; 65536]);
+    loop {
+        match stream.read(&mut part).ok()? {
+            0 => {
+                let reply = String::from_utf8(reply).ok()?;
+                return Some(reply.strip_suffix("+OK\r\n").unwrap_or(&reply).to_owned());
+            }
+            count => reply.extend(&part[..count]),
+        }
+        // Sentinels do not know it, and say so.
+        let end = reply.windows(REFUSED.len()).rposition(|window| window == REFUSED);
+        if let Some(end) = end {
+            reply.truncate(end);
+            return String::from_utf8(reply).ok();
+        }
+    }
 }
+
+const REFUSED: &[u8] = b"-ERR unknown command 'QUIT'";

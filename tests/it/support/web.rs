@@ -253,6 +253,14 @@ impl Authority {
         Self { folder, certificate, key }
     }
 
+    /// The server's certificate and key, in files.
+    pub fn pair(&self) -> [PathBuf; 2] {
+        let files = ["server.pem", "server.key"].map(|name| self.folder.path().join(name));
+        std::fs::write(&files[0], self.certificate.pem()).unwrap();
+        std::fs::write(&files[1], self.key.serialize_pem()).unwrap();
+        files
+    }
+
     /// Its certificate, for who is to trust it.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")

@@ -1,0 +1,102 @@
+//! What a store's URL cannot or should not hold: accounts and certificates in files.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+
+/// A file of certificates is shorter: those of all public authorities are 200 KiB.
+const BYTES_MOST: u64 = 4 << 20;
+
+/// Accounts and certificates. The files are read at each connecting, so what is renewed in them is in force at the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Of the store itself; where set, it wins over the URL's.
+    pub account: Account,
+    /// Of the Sentinels of a Redis, which have users and passwords of their own.
+    pub sentinel: Account,
+    /// The authorities that may vouch for the server, PEM; else those of the system.
+    pub ca_file: Option<PathBuf>,
+    /// Our certificate and those that vouch for it, PEM; with [`Access::key_file`].
+    pub cert_file: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub key_file: Option<PathBuf>,
+}
+
+/// A user and where the password is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    /// The user's name.
+    pub user: Option<String>,
+    /// A file with the user's name.
+    pub user_file: Option<PathBuf>,
+    /// A file with the password.
+    pub password_file: Option<PathBuf>,
+}
+
+impl Access {
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Reads a file whole.
+///
+/// # Errors
+/// In words: which file, and what is wrong with it.
+pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(BYTES_MOST + 1).read_to_end(&mut bytes));
+    let shown = path.display();
+    match read {
+        Err(error) => Err(format!("read `{shown}`: {error}")),
+        Ok(_) if bytes.len() as u64 > BYTES_MOST => Err(format!("`{shown}` is larger than {} MiB", BYTES_MOST >> 20)),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+/// Reads a word from a file: its only line, without the end that editors write.
+///
+/// # Errors
+/// As [`bytes_of`]. Nothing of what the file holds is repeated.
+pub(super) fn word_of(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let text = String::from_utf8(bytes_of(path)?).map_err(|_| format!("`{shown}` is not text in UTF-8"))?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    let text = text.strip_suffix('\r').unwrap_or(text);
+    match text {
+        "" => Err(format!("`{shown}` is empty")),
+        _ if text.contains(['\n', '\r']) => Err(format!("`{shown}` has more than one line")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn a_word_is_the_only_line_of_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("password");
+        for (text, word) in [
+            ("s3cret", Ok("s3cret")),
+            ("s3cret\n", Ok("s3cret")),
+            ("s3cret\r\n", Ok("s3cret")),
+            (" s3 cret ", Ok(" s3 cret ")),
+            ("", Err("is empty")),
+            ("\n", Err("is empty")),
+            ("s3cret\nother\n", Err("more than one line")),
+        ] {
+            fs::write(&path, text).unwrap();
+            match (word_of(&path), word) {
+                (Ok(found), Ok(wanted)) => assert_eq!(found, wanted),
+                (Err(found), Err(wanted)) => assert!(found.contains(wanted) && !found.contains("cret"), "{found}"),
+                (found, wanted) => panic!("{text:?}: {found:?} and not {wanted:?}"),
+            }
+        }
+        assert!(word_of(&folder.path().join("absent")).unwrap_err().starts_with("read `"));
+    }
+}

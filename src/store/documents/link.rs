@@ -1,0 +1,251 @@
+//! Requests over HTTP to one of several servers that are as good as one another: where one cannot be reached, the next is
+//! tried; one that does not answer is left for the next at the following request.
+
+use super::backend::Failure;
+use crate::store::Access;
+use crate::store::ErrorKind;
+use crate::store::access::bytes_of;
+use reqwest::Client;
+use reqwest::Method;
+use reqwest::StatusCode;
+use reqwest::redirect::Policy;
+use rustls::ClientConfig;
+use rustls::RootCertStore;
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How long connecting to one server may take, and a whole request.
+const CONNECT_WITHIN: Duration = Duration::from_millis(700);
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+
+/// So many connections are kept for later requests.
+const IDLE_MOST: usize = 4;
+
+/// A request, without the server.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    pub method: Method,
+    /// Path and query.
+    pub path: String,
+    /// The header that says who asks, where there is one.
+    pub token: Option<(&'static str, String)>,
+    pub body: Vec<u8>,
+    /// Whether it may be sent to a second server when the first has failed: it changes nothing.
+    pub only_reads: bool,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Reply {
+    pub status: StatusCode,
+    pub body: Vec<u8>,
+}
+
+/// The servers.
+pub(super) struct Link {
+    /// What follows from the files of certificates is made with the first request, and again when that fails.
+    client: tokio::sync::Mutex<Option<Client>>,
+    /// `http://host:port`, each.
+    places: Vec<String>,
+    /// The one that is asked first.
+    at: AtomicUsize,
+    access: Access,
+    is_secure: bool,
+}
+
+/// Turns to the next server unless the request ended well: also when whoever waits for it gives up.
+struct Turn<'a> {
+    link: &'a Link,
+    at: usize,
+    is_well: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.is_well {
+            let next = self.at.wrapping_add(1);
+            // Somebody else may have turned already.
+            _ = self.link.at.compare_exchange(self.at, next, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Link {
+    /// Does not connect, and reads no files.
+    ///
+    /// # Errors
+    /// Certificates are named for a connection that has none.
+    pub fn new(places: &[String], (access, is_secure): (&Access, bool), secure: &str) -> Result<Self, String> {
+        let Access { ca_file, cert_file, key_file, .. } = access;
+        if !is_secure && [ca_file, cert_file, key_file].iter().any(|file| file.is_some()) {
+            return Err(format!("files of certificates are given, and the URL has no TLS: write {secure}host"));
+        }
+        if cert_file.is_some() != key_file.is_some() {
+            return Err("a certificate needs its key, and a key its certificate: give both files, or none".into());
+        }
+        let scheme = if is_secure { "https" } else { "http" };
+        let places = places.iter().map(|place| format!("{scheme}://{place}")).collect();
+        let (client, at) = (tokio::sync::Mutex::default(), AtomicUsize::new(0));
+        Ok(Self { client, places, at, access: access.clone(), is_secure })
+    }
+
+    /// Sends a request and reads the whole answer, whatever it is.
+    ///
+    /// Cancel safety: dropping the future closes the connection; the request was sent or not.
+    ///
+    /// # Errors
+    /// No server could be reached, or one did not answer.
+    pub async fn send(&self, ask: &Ask) -> Result<Reply, Failure> {
+        let mut failure = Failure::new(ErrorKind::NotSent, "there is no server");
+        for _ in 0..self.places.len() {
+            let mut turn = Turn { link: self, at: self.at.load(Ordering::Relaxed), is_well: false };
+            let place = &self.places[turn.at % self.places.len()];
+            match self.send_to(place, ask).await {
+                Ok(reply) => {
+                    // One that has lost its peers says so; another may have not.
+                    turn.is_well = !reply.status.is_server_error();
+                    if turn.is_well || !ask.only_reads || self.places.len() == 1 {
+                        return Ok(reply);
+                    }
+                    let text = String::from_utf8_lossy(&reply.body);
+                    let detail = format!("{place}: {} {}", reply.status, text.trim());
+                    failure = Failure::new(ErrorKind::MaybeApplied, detail);
+                }
+                Err(failed) if failed.kind == ErrorKind::NotSent || ask.only_reads => failure = failed,
+                Err(failed) => return Err(failed),
+            }
+        }
+        Err(failure)
+    }
+
+    async fn send_to(&self, place: &str, ask: &Ask) -> Result<Reply, Failure> {
+        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::NotSent, detail))?;
+        let mut request = client.request(ask.method.clone(), format!("{place}{}", ask.path));
+        if let Some((name, value)) = &ask.token {
+            request = request.header(*name, value);
+        }
+        let response = match request.body(ask.body.clone()).send().await {
+            Ok(response) => response,
+            Err(error) => {
+                let failure = self.failed(place, error);
+                if self.is_secure && failure.kind == ErrorKind::NotSent {
+                    // A certificate may have been renewed in its file.
+                    *self.client.lock().await = None;
+                }
+                return Err(failure);
+            }
+        };
+        let status = response.status();
+        let body = response.bytes().await.map_err(|error| self.failed(place, error))?;
+        Ok(Reply { status, body: body.to_vec() })
+    }
+
+    fn failed(&self, place: &str, error: reqwest::Error) -> Failure {
+        let kind = if error.is_connect() || error.is_builder() { ErrorKind::NotSent } else { ErrorKind::MaybeApplied };
+        // The address, which reqwest would say again, is ours to say.
+        let error = error.without_url();
+        if kind == ErrorKind::MaybeApplied && error.is_timeout() {
+            let detail = format!("{place}: no answer within {} s", ANSWER_WITHIN.as_secs());
+            return Failure::new(kind, detail);
+        }
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let cause_text = cause.to_string();
+            if !text.contains(&cause_text) {
+                text = format!("{text}: {cause_text}");
+            }
+            source = cause.source();
+        }
+        let advice = match &self.access.ca_file {
+            _ if !text.contains("certificate") => String::new(),
+            Some(file) if text.contains("UnknownIssuer") || text.contains("BadSignature") => {
+                format!(" (`{}` has no certificate that vouches for it)", file.display())
+            }
+            None if text.contains("UnknownIssuer") => " (a private authority is named with --store-ca-file)".into(),
+            _ => String::new(),
+        };
+        Failure::new(kind, format!("{place}: {text}{advice}"))
+    }
+
+    async fn client(&self) -> Result<Client, String> {
+        let mut client = self.client.lock().await;
+        if let Some(client) = &*client {
+            return Ok(client.clone());
+        }
+        let config = self.tls_config()?;
+        let made = Client::builder()
+            .no_proxy()
+            .redirect(Policy::none())
+            .retry(reqwest::retry::never())
+            .referer(false)
+            .http1_only()
+            .pool_max_idle_per_host(IDLE_MOST)
+            .connect_timeout(CONNECT_WITHIN)
+            .timeout(ANSWER_WITHIN)
+            .tls_backend_preconfigured(config)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(client.insert(made).clone())
+    }
+
+    fn tls_config(&self) -> Result<ClientConfig, String> {
+        let mut roots = RootCertStore::empty();
+        let Access { ca_file, cert_file, key_file, .. } = &self.access;
+        match ca_file {
+            Some(file) => {
+                for certificate in certificates(file)? {
+                    let bad = |error| format!("`{}` has a certificate that cannot be read: {error}", file.display());
+                    roots.add(certificate).map_err(bad)?;
+                }
+            }
+            None if self.is_secure => {
+                // One odd certificate among a hundred is no reason to trust none.
+                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+                if roots.is_empty() {
+                    let wanted = "install `ca-certificates`, or name a file with --store-ca-file";
+                    return Err(format!("this host has no certificates of authorities: {wanted}"));
+                }
+            }
+            None => {}
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let builder = builder.with_root_certificates(roots);
+        let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
+            return Ok(builder.with_no_client_auth());
+        };
+        let shown = key_file.display();
+        let key = PrivateKeyDer::from_pem_slice(&bytes_of(key_file)?)
+            .map_err(|_| format!("`{shown}` has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`"))?;
+        let unfit = |error| format!("`{}` and `{shown}` do not fit together: {error}", cert_file.display());
+        builder.with_client_auth_cert(certificates(cert_file)?, key).map_err(unfit)
+    }
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let bytes = bytes_of(file)?;
+    let shown = file.display();
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match read {
+        Err(error) => Err(format!("`{shown}` has a certificate that cannot be read: {error}")),
+        Ok(list) if list.is_empty() => {
+            Err(format!("`{shown}` has no certificate in it: write PEM, `-----BEGIN CERTIFICATE-----`"))
+        }
+        Ok(list) => Ok(list),
+    }
+}
+
+/// What a server's error says, in one short line.
+pub(super) fn short(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
+}

@@ -1,0 +1,281 @@
+//! MySQL and MariaDB. What they have in common with the other servers of SQL is in [`sql`](super::sql).
+
+mod probe;
+
+use super::ErrorKind;
+use super::Probe;
+use super::access::Access;
+use super::sql::Failure;
+use super::sql::SqlStore;
+use super::sql::dialect::Connected;
+use super::sql::dialect::Dialect;
+use super::sql::link::Link;
+use super::sql::link::Marks;
+use super::sql::link::Row;
+use super::sql::link::Statement;
+use super::sql::link::number;
+use super::sql::link::text;
+use super::sql::target::Host;
+use super::sql::target::Manner;
+use super::sql::target::Target;
+use super::sql::target::Tls;
+use crate::job::Namespace;
+use async_trait::async_trait;
+use sqlx::AssertSqlSafe;
+use sqlx::Column;
+use sqlx::ConnectOptions;
+use sqlx::MySqlConnection;
+use sqlx::Row as _;
+use sqlx::TypeInfo;
+use sqlx::mysql::MySqlConnectOptions;
+use sqlx::mysql::MySqlDatabaseError;
+use sqlx::mysql::MySqlRow;
+use sqlx::mysql::MySqlSslMode;
+
+const MANNER: Manner = Manner {
+    scheme: "mysql",
+    port: 3306,
+    tls: "ssl-mode",
+    tls_words: ["disabled", "preferred", "required", "verify_ca", "verify_identity"],
+};
+
+/// Names are quoted as in other dialects, and what does not fit is refused, not cut off. Waits for rows and for tables
+/// have an end.
+const SESSION: &str = "SET SESSION sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
+                       innodb_lock_wait_timeout = 2, lock_wait_timeout = 2";
+/// So have statements and idle transactions; and a member of a cluster answers after it has heard of what was committed.
+const SESSION_OF_MARIADB: &str =
+    "SET SESSION max_statement_time = 3, idle_transaction_timeout = 10, wsrep_sync_wait = 7";
+const SESSION_OF_MYSQL: &str = "SET SESSION max_execution_time = 3000";
+
+const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
+const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() \
+                          AND table_name = 'onecron_schema'";
+const MIGRATIONS: [(i64, &str); 1] = [(1000, include_str!("schema/1000.sql"))];
+
+/// Whatever the session's time zone.
+const NOW: &str = "timestampdiff(MICROSECOND, '1970-01-01 00:00:00', utc_timestamp(3)) DIV 1000";
+/// Whether a crash can take what was acknowledged with it.
+const LOSES: &str =
+    "(@@global.innodb_flush_log_at_trx_commit <> 1 OR (@@global.log_bin = 1 AND @@global.sync_binlog <> 1))";
+const REFUSAL: &str = "if(@@global.read_only, \
+                       'this server is set to read only, as replicas are: name the primary, or all hosts with commas in \
+                       between', '')";
+
+/// Takes what follows `mysql://`. Never connects.
+///
+/// # Errors
+/// What is wrong with the URL.
+pub(super) fn open(rest: &str, namespace: &Namespace, access: &Access) -> Result<SqlStore, String> {
+    let target = Target::parse(rest, access, &MANNER)?;
+    Ok(SqlStore::new(Box::new(MySql), target, namespace))
+}
+
+#[derive(Debug)]
+struct MySql;
+
+struct Connection(MySqlConnection);
+
+/// A row's values as texts: our columns are texts and whole numbers.
+fn texts(row: &MySqlRow) -> Result<Row, sqlx::Error> {
+    let text = |column: &sqlx::mysql::MySqlColumn| {
+        let at = column.ordinal();
+        let kind = column.type_info().name();
+        Ok(if kind.contains("UNSIGNED") {
+            row.try_get_unchecked::<Option<u64>, _>(at)?.map(|number| number.to_string())
+        } else if kind.ends_with("INT") {
+            row.try_get_unchecked::<Option<i64>, _>(at)?.map(|number| number.to_string())
+        } else {
+            row.try_get_unchecked::<Option<String>, _>(at)?
+        })
+    };
+    row.columns().iter().map(text).collect()
+}
+
+#[async_trait]
+impl Link for Connection {
+    async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>, sqlx::Error> {
+        // Not prepared: that takes a round trip more, and the one that gives it up again, which has no answer, holds
+        // what follows it back for the 40 ms that servers wait before they confirm such.
+        let (sql, _) = statement.into_parts();
+        sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut self.0).await?.iter().map(texts).collect()
+    }
+
+    async fn run(&mut self, sql: &str) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut self.0).await?;
+        Ok(())
+    }
+}
+
+fn options(target: &Target, host: &Host) -> Result<MySqlConnectOptions, String> {
+    let (user, password) = target.account()?;
+    let mode = match target.tls {
+        Tls::Disable => MySqlSslMode::Disabled,
+        Tls::Prefer => MySqlSslMode::Preferred,
+        Tls::Require => MySqlSslMode::Required,
+        Tls::VerifyCa => MySqlSslMode::VerifyCa,
+        Tls::VerifyFull => MySqlSslMode::VerifyIdentity,
+    };
+    let mut options = MySqlConnectOptions::new()
+        .host(&host.name)
+        .port(host.port)
+        .username(&user)
+        .database(&target.database)
+        .ssl_mode(mode)
+        .charset("utf8mb4")
+        .pipes_as_concat(false)
+        .no_engine_substitution(false)
+        .timezone(None)
+        .statement_cache_capacity(0)
+        .disable_statement_logging();
+    if let Some(password) = password {
+        options = options.password(password.expose());
+    }
+    if let Some(file) = &target.access.ca_file {
+        options = options.ssl_ca(file);
+    }
+    if let (Some(certificate), Some(key)) = (&target.access.cert_file, &target.access.key_file) {
+        options = options.ssl_client_cert(certificate).ssl_client_key(key);
+    }
+    Ok(options)
+}
+
+/// The query of who the server is. A server whose restart can lose something is another one after it; all members of a
+/// Galera cluster are one.
+fn look(is_mariadb: bool, in_cluster: bool) -> String {
+    let status = if is_mariadb { "information_schema.global_status" } else { "performance_schema.global_status" };
+    let of_status = |name: &str| format!("SELECT variable_value FROM {status} WHERE variable_name = '{name}'");
+    let life = format!(
+        "if({LOSES}, concat('-', (SELECT unix_timestamp() - variable_value FROM {status} \
+                        WHERE variable_name = 'Uptime')), '')"
+    );
+    let server = match (is_mariadb, in_cluster) {
+        (_, true) => format!("({})", of_status("wsrep_cluster_state_uuid")),
+        (true, false) => {
+            format!("concat(concat_ws('-', @@global.server_id, @@global.hostname, @@global.port), {life})")
+        }
+        (false, false) => format!("concat(@@global.server_uuid, {life})"),
+    };
+    format!("SELECT {NOW}, {server}, {REFUSAL}")
+}
+
+impl MySql {
+    /// Sets what the session needs, and finds out how this server tells who it is.
+    async fn greet(&self, link: &mut Connection) -> Result<String, sqlx::Error> {
+        link.run(SESSION).await?;
+        let ask = |sql: &str| Statement::new(Marks::Hexadecimal, sql);
+        let version = link.rows(ask("SELECT version()")).await?;
+        let is_mariadb = version.first().is_some_and(|row| text(row, 0).contains("MariaDB"));
+        link.run(if is_mariadb { SESSION_OF_MARIADB } else { SESSION_OF_MYSQL }).await?;
+        let in_cluster =
+            is_mariadb && link.rows(ask("SELECT @@wsrep_on")).await?.first().is_some_and(|row| number(row, 0) == 1);
+        Ok(look(is_mariadb, in_cluster))
+    }
+}
+
+#[async_trait]
+impl Dialect for MySql {
+    fn marks(&self) -> Marks {
+        Marks::Hexadecimal
+    }
+
+    fn begin(&self) -> &'static str {
+        BEGIN
+    }
+
+    fn commit(&self) -> &'static str {
+        "COMMIT"
+    }
+
+    /// `VALUES()` is the only word for a new row that both servers know.
+    fn or_update(&self, _: &[&str], columns: &[&str]) -> String {
+        let updates: Vec<String> = columns.iter().map(|name| format!("\"{name}\" = VALUES(\"{name}\")")).collect();
+        format!(" ON DUPLICATE KEY UPDATE {}", updates.join(", "))
+    }
+
+    fn migrations(&self) -> &'static [(i64, &'static str)] {
+        &MIGRATIONS
+    }
+
+    fn changes_end_transactions(&self) -> bool {
+        true
+    }
+
+    fn is_there_already(&self, failure: &Failure) -> bool {
+        // table, column and key exist
+        ["1050", "1060", "1061"].contains(&failure.code.as_str())
+    }
+
+    fn has_tables(&self) -> &'static str {
+        HAS_TABLES
+    }
+
+    async fn connect(&self, target: &Target, host: &Host) -> Result<Connected, Failure> {
+        let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
+        let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
+        let look = self.greet(&mut link).await.map_err(|error| self.classify(&error))?;
+        Ok(Connected { link: Box::new(link), look })
+    }
+
+    async fn probe(&self, link: &mut dyn Link) -> Result<Probe, Failure> {
+        probe::probe(link).await.map_err(|error| self.classify(&error))
+    }
+
+    fn classify(&self, error: &sqlx::Error) -> Failure {
+        classify(error)
+    }
+}
+
+/// Before a commit nothing is applied, whatever goes wrong.
+fn classify(error: &sqlx::Error) -> Failure {
+    let not_sent = |detail: String| Failure::new(ErrorKind::NotSent, detail);
+    let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
+    let found = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
+    let Some(found) = found else {
+        return match error {
+            sqlx::Error::Io(error) => Failure { closed: true, ..not_sent(error.to_string()) },
+            sqlx::Error::Tls(error) => misconfigured(format!(
+                "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or write \
+                 the host as it is in the server's certificate"
+            )),
+            sqlx::Error::Configuration(error) => misconfigured(error.to_string()),
+            error => not_sent(error.to_string()),
+        };
+    };
+    let text = found.message();
+    let failure = match found.number() {
+        1213 | 1020 => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
+        1205 => not_sent(format!("another replica has held the rows for 2 s ({text})")),
+        1969 | 3024 => Failure::new(ErrorKind::MaybeApplied, format!("the server took longer than 3 s ({text})")),
+        1290 | 1792 | 1836 => misconfigured(format!("the server takes no writes: name the primary ({text})")),
+        1045 | 1698 => misconfigured(format!("the server does not accept user and password: check both ({text})")),
+        1044 | 1049 | 1142 | 1143 | 1227 | 1370 => misconfigured(format!(
+            "the user may not do that, or the database is not there: CREATE DATABASE …, and GRANT SELECT, INSERT, UPDATE, \
+             DELETE, CREATE, ALTER, INDEX on it ({text})"
+        )),
+        1665 => misconfigured(format!("set binlog_format to ROW or MIXED ({text})")),
+        1153 => Failure::new(ErrorKind::MaybeApplied, format!("raise max_allowed_packet ({text})")),
+        1053 | 1077 | 1079 | 1152 | 1184 | 1927 | 4031 => Failure { closed: true, ..not_sent(text.to_owned()) },
+        number => not_sent(format!("{text} ({number})")),
+    };
+    Failure { code: found.number().to_string(), ..failure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_does_not_fit_says_what_to_write() {
+        let open = |rest| open(rest, &Namespace::new("n").unwrap(), &Access::default());
+        assert!(open("db/x").unwrap_err().contains("mysql://user@host:3306/database"));
+        assert!(open("u@db/x?sslmode=require").unwrap_err().contains("`ssl-mode=verify_identity`"));
+        assert_eq!(format!("{:?}", open("u:s3cret@db/x").unwrap()), "SqlStore(mysql://u@db:3306/x)");
+    }
+
+    #[test]
+    fn a_server_is_told_by_what_its_kind_has() {
+        assert!(look(true, false).contains("hostname") && look(false, false).contains("server_uuid"));
+        assert!(look(true, true).contains("wsrep_cluster_state_uuid") && !look(true, true).contains("hostname"));
+    }
+}

@@ -1,0 +1,102 @@
+//! Versioned tables. Several replicas may bring them up to date at once: the row of the version is locked meanwhile.
+
+use super::Failure;
+use super::dialect::Dialect;
+use super::link::Link;
+use super::link::Row;
+use super::link::Statement;
+use super::link::number;
+use super::target::Host;
+use super::target::Target;
+use crate::store::ErrorKind;
+
+/// Versions of one form have the same thousands.
+const STEP: i64 = 1000;
+
+/// What is to be migrated, and how.
+pub(super) struct Migration<'a> {
+    pub dialect: &'a dyn Dialect,
+    pub link: &'a mut dyn Link,
+    /// Where it is, for a second connection.
+    pub place: (&'a Target, &'a Host),
+}
+
+impl Migration<'_> {
+    /// Brings the tables to our version, or says that they are of a form that we do not know.
+    pub async fn run(mut self) -> Result<(), Failure> {
+        // In a transaction, since a pooler gives each one another connection.
+        self.execute(self.dialect.begin()).await?;
+        let there = self.ask(self.statement(self.dialect.has_tables())).await? > 0;
+        let found = if there { self.version("").await? } else { 0 };
+        self.execute(self.dialect.commit()).await?;
+        if found >= self.newest() {
+            return Ok(());
+        }
+        if !there {
+            let table = "CREATE TABLE IF NOT EXISTS onecron_schema \
+                         (id BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL)";
+            // Two that make it at once can both find it missing, and one is refused.
+            let made = self.execute(table).await;
+            made.or_else(|failure| if self.dialect.is_there_already(&failure) { Ok(()) } else { Err(failure) })?;
+        }
+        self.execute(self.dialect.begin()).await?;
+        let row = self.statement("INSERT INTO onecron_schema (id, version) VALUES (1, 0)");
+        self.rows(row.text(&self.dialect.or_update(&["id"], &["id"]))).await?;
+        let found = self.version(" FOR UPDATE").await?;
+        for (version, sql) in self.dialect.migrations().iter().filter(|(version, _)| *version > found) {
+            self.change(sql).await?;
+            self.rows(self.statement("UPDATE onecron_schema SET version = ").value(*version)).await?;
+        }
+        self.execute(self.dialect.commit()).await
+    }
+
+    /// Where a change of tables ends the transaction it is made in, another connection makes it, while this one holds
+    /// the lock. What a process that died half-way has made already is passed over.
+    async fn change(&mut self, sql: &str) -> Result<(), Failure> {
+        if !self.dialect.changes_end_transactions() {
+            return self.execute(sql).await;
+        }
+        let (target, host) = self.place;
+        let mut second = self.dialect.connect(target, host).await?.link;
+        for statement in sql.split(";\n").map(str::trim).filter(|statement| !statement.is_empty()) {
+            let done = second.run(statement).await.map_err(|error| self.dialect.classify(&error));
+            done.or_else(|failure| if self.dialect.is_there_already(&failure) { Ok(()) } else { Err(failure) })?;
+        }
+        Ok(())
+    }
+
+    /// The version of the tables; 0: there are none.
+    async fn version(&mut self, lock: &str) -> Result<i64, Failure> {
+        let query = self.statement("SELECT version FROM onecron_schema WHERE id = 1");
+        let (found, newest) = (self.ask(query.text(lock)).await?, self.newest());
+        if found / STEP > newest / STEP {
+            let detail = format!(
+                "the tables have version {found}, this version knows those below {}: a newer onecron made them: run that \
+                 one here too",
+                newest / STEP * STEP + STEP
+            );
+            return Err(Failure::new(ErrorKind::Misconfigured, detail));
+        }
+        Ok(found)
+    }
+
+    fn newest(&self) -> i64 {
+        self.dialect.migrations().last().map_or(0, |(version, _)| *version)
+    }
+
+    fn statement(&self, sql: &str) -> Statement {
+        Statement::new(self.dialect.marks(), sql)
+    }
+
+    async fn ask(&mut self, statement: Statement) -> Result<i64, Failure> {
+        Ok(self.rows(statement).await?.first().map_or(0, |row| number(row, 0)))
+    }
+
+    async fn rows(&mut self, statement: Statement) -> Result<Vec<Row>, Failure> {
+        self.link.rows(statement).await.map_err(|error| self.dialect.classify(&error))
+    }
+
+    async fn execute(&mut self, sql: &str) -> Result<(), Failure> {
+        self.link.run(sql).await.map_err(|error| self.dialect.classify(&error))
+    }
+}

@@ -1,0 +1,374 @@
+//! Servers of SQL: PostgreSQL, MySQL and MariaDB. A batch is one transaction: it locks the rows of its jobs, loads what
+//! its steps need to see, applies [`transition`](crate::store::transition) to that in memory, and saves what changed. What
+//! the servers do differently is a [`Dialect`].
+//!
+//! Nothing is kept in a session: a pooler may give each transaction another connection.
+
+mod batch;
+pub(super) mod dialect;
+mod event;
+pub(super) mod link;
+mod members;
+mod migrate;
+mod rows;
+mod save;
+pub(super) mod table;
+pub(super) mod target;
+
+use crate::job::Answer;
+use crate::job::Gathering;
+use crate::job::HistoryEntry;
+use crate::job::JobName;
+use crate::job::JobRecord;
+use crate::job::Namespace;
+use crate::job::Presence;
+use crate::job::ReplicaId;
+use crate::job::Step;
+use crate::store::Error;
+use crate::store::ErrorKind;
+use crate::store::Identity;
+use crate::store::Probe;
+use crate::store::Store;
+use async_trait::async_trait;
+use chrono::DateTime;
+use chrono::Utc;
+use dialect::Connected;
+use dialect::Dialect;
+use migrate::Migration;
+use std::fmt;
+use std::time::Duration;
+use table::Look;
+use table::Table;
+use target::Host;
+use target::Target;
+use tokio::sync::Mutex;
+use tokio::sync::MutexGuard;
+use tokio::time::Instant;
+use tokio::time::sleep;
+use tokio::time::timeout_at;
+
+/// How long a request may take, with all its attempts.
+const ANSWER_WITHIN: Duration = Duration::from_secs(4);
+/// How long connecting to one host may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How often a request is tried that the server refused because of another one, and for how long each waits, on average,
+/// before its second attempt.
+const TRIES: u32 = 6;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A database on a server.
+pub(super) struct SqlStore {
+    dialect: Box<dyn Dialect>,
+    target: Target,
+    namespace: Namespace,
+    /// Absent until the first request, after an error, and while a request is going: a request that is dropped half-way
+    /// drops the connection with it, and the server rolls its transaction back.
+    opened: Mutex<Option<Connected>>,
+}
+
+impl fmt::Debug for SqlStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SqlStore({})", self.target.shown)
+    }
+}
+
+/// A failure, before it is known what it was for.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub kind: ErrorKind,
+    pub detail: String,
+    /// What the server calls it, where it has a name for it.
+    pub code: String,
+    /// Whether another transaction was in the way, and this one may succeed when it is tried again.
+    pub again: bool,
+    /// Whether the connection was found closed.
+    pub closed: bool,
+    /// The form of a record that cannot be read; 0: it is ours, and a field is not understood.
+    pub unreadable: Option<u32>,
+}
+
+impl Failure {
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        let (detail, code) = (detail.into(), String::new());
+        Self { kind, detail, code, again: false, closed: false, unreadable: None }
+    }
+
+    /// The answer took too long. Nothing was committed, but a smaller request may be answered.
+    fn late() -> Self {
+        Self::new(ErrorKind::MaybeApplied, format!("no answer within {} s", ANSWER_WITHIN.as_secs()))
+    }
+}
+
+/// One request, which has the connection to itself, in a transaction. If it is dropped before [`Session::commit`], so is
+/// the connection.
+struct Session<'a> {
+    store: &'a SqlStore,
+    place: MutexGuard<'a, Option<Connected>>,
+    opened: Connected,
+    deadline: Instant,
+}
+
+impl Session<'_> {
+    fn table(&mut self) -> Table<'_> {
+        Table {
+            dialect: &*self.store.dialect,
+            link: &mut *self.opened.link,
+            look: &self.opened.look,
+            namespace: self.store.namespace.as_str(),
+            deadline: self.deadline,
+        }
+    }
+
+    async fn run(&mut self, sql: &str) -> Result<(), Failure> {
+        match timeout_at(self.deadline, self.opened.link.run(sql)).await {
+            Ok(done) => done.map_err(|error| self.store.dialect.classify(&error)),
+            Err(_) => Err(Failure::late()),
+        }
+    }
+
+    /// Ends the transaction. Whatever the reason: after a failed commit nobody knows.
+    async fn commit(mut self) -> Result<(), Failure> {
+        let done = self.run(self.store.dialect.commit()).await;
+        done.map_err(|failure| Failure { kind: ErrorKind::MaybeApplied, again: false, closed: false, ..failure })?;
+        *self.place = Some(self.opened);
+        Ok(())
+    }
+}
+
+/// How often a request has been tried, and until when it may be.
+struct Attempts {
+    deadline: Instant,
+    count: u32,
+}
+
+impl Attempts {
+    fn new() -> Self {
+        Self { deadline: Instant::now() + ANSWER_WITHIN, count: 0 }
+    }
+
+    /// Whether the request is to be tried again, after a pause. One that found its connection closed is, once: servers
+    /// and balancers close those that were idle, and that is no outage.
+    async fn go_on(&mut self, failure: &Failure) -> bool {
+        self.count += 1;
+        if failure.closed {
+            return self.count == 1;
+        }
+        // Twice as long each time, and a different time for each process.
+        let most = PAUSE.saturating_mul(2 << self.count.min(8));
+        let pause = most.mul_f64(share_of_chance());
+        let goes_on = failure.again && self.count < TRIES && Instant::now() + pause < self.deadline;
+        if goes_on {
+            sleep(pause).await;
+        }
+        goes_on
+    }
+}
+
+/// Some number from 0 to 1. The hasher of std is seeded by the system, so no two processes have the same.
+fn share_of_chance() -> f64 {
+    use std::hash::BuildHasher;
+    use std::hash::RandomState;
+    let number = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or(0);
+    f64::from(number) / f64::from(u32::MAX)
+}
+
+/// Tries a request until it succeeds or is not to be tried again.
+macro_rules! tried {
+    ($once:expr) => {{
+        let mut attempts = Attempts::new();
+        loop {
+            match $once(attempts.deadline).await {
+                Err(failure) if attempts.go_on(&failure).await => {}
+                outcome => break outcome,
+            }
+        }
+    }};
+}
+
+impl SqlStore {
+    /// A database of one kind of server. Never connects.
+    pub fn new(dialect: Box<dyn Dialect>, target: Target, namespace: &Namespace) -> Self {
+        Self { dialect, target, namespace: namespace.clone(), opened: Mutex::default() }
+    }
+
+    fn error(&self, operation: &'static str, failure: Failure) -> Error {
+        Error { kind: failure.kind, operation, store: self.target.shown.clone(), detail: failure.detail }
+    }
+
+    /// Starts a transaction.
+    async fn session(&self, deadline: Instant) -> Result<Session<'_>, Failure> {
+        let busy = |_| Failure::new(ErrorKind::NotSent, "other requests of this process have the connection");
+        let mut place = timeout_at(deadline, self.opened.lock()).await.map_err(busy)?;
+        let (opened, is_new) = match place.take() {
+            Some(opened) => (opened, false),
+            None => (self.connect(deadline).await?, true),
+        };
+        let mut session = Session { store: self, place, opened, deadline };
+        let begun = session.run(self.dialect.begin()).await;
+        // One that was just made and is closed is not one that was idle.
+        begun.map_err(|failure| Failure { closed: failure.closed && !is_new, ..failure })?;
+        Ok(session)
+    }
+
+    /// Connects to the first host that takes writes, and brings its tables up to date.
+    async fn connect(&self, deadline: Instant) -> Result<Connected, Failure> {
+        let mut refused = Vec::new();
+        for host in &self.target.hosts {
+            let late = |_| {
+                let seconds = CONNECT_WITHIN.as_secs();
+                Err(Failure::new(ErrorKind::NotSent, format!("did not answer within {seconds} s")))
+            };
+            // Who has waited for others that connected in vain has less time.
+            let until = deadline.min(Instant::now() + CONNECT_WITHIN);
+            match timeout_at(until, self.connect_to(host, until)).await.unwrap_or_else(late) {
+                Ok(opened) => return Ok(opened),
+                Err(failure) => refused.push((host, failure)),
+            }
+        }
+        // Nothing of the request itself was sent, whatever happened.
+        let all_misconfigured = refused.iter().all(|(_, failure)| failure.kind == ErrorKind::Misconfigured);
+        let kind = if all_misconfigured { ErrorKind::Misconfigured } else { ErrorKind::NotSent };
+        let again = refused.iter().all(|(_, failure)| failure.again);
+        let one = refused.len() == 1;
+        let told = refused.into_iter().map(|(host, failure)| match one {
+            true => failure.detail,
+            false => format!("{host}: {}", failure.detail),
+        });
+        let detail = format!("connecting: {}", told.collect::<Vec<_>>().join("; "));
+        Err(Failure { again, ..Failure::new(kind, detail) })
+    }
+
+    async fn connect_to(&self, host: &Host, deadline: Instant) -> Result<Connected, Failure> {
+        let mut opened = self.dialect.connect(&self.target, host).await?;
+        let place = (&self.target, host);
+        let (dialect, namespace) = (&*self.dialect, self.namespace.as_str());
+        opened.link.run(dialect.begin()).await.map_err(|error| dialect.classify(&error))?;
+        Table { dialect, link: &mut *opened.link, look: &opened.look, namespace, deadline }.look().await?;
+        opened.link.run(dialect.commit()).await.map_err(|error| dialect.classify(&error))?;
+        Migration { dialect, link: &mut *opened.link, place }.run().await?;
+        Ok(opened)
+    }
+
+    async fn apply_all(&self, steps: &[Step], deadline: Instant) -> Result<Vec<Answer>, Failure> {
+        let mut session = self.session(deadline).await?;
+        let mut table = session.table();
+        let (mut batch, Look { now, identity }) = table.load(steps).await?;
+        let answers = steps.iter().map(|step| batch.apply(step, &identity, now)).collect();
+        table.save(batch).await?;
+        session.commit().await?;
+        Ok(answers)
+    }
+
+    async fn read_jobs(&self, deadline: Instant) -> Result<Vec<(JobName, JobRecord)>, Failure> {
+        let mut session = self.session(deadline).await?;
+        session.table().look().await?;
+        let jobs = session.table().jobs().await?;
+        session.commit().await?;
+        Ok(jobs)
+    }
+
+    async fn read_history(&self, job: &JobName, most: usize, deadline: Instant) -> Result<Vec<HistoryEntry>, Failure> {
+        let mut session = self.session(deadline).await?;
+        session.table().look().await?;
+        let entries = session.table().history(job, most).await?;
+        session.commit().await?;
+        Ok(entries)
+    }
+
+    async fn look(&self, deadline: Instant) -> Result<Look, Failure> {
+        let mut session = self.session(deadline).await?;
+        let look = session.table().look().await?;
+        session.commit().await?;
+        Ok(look)
+    }
+
+    async fn look_closer(&self, deadline: Instant) -> Result<Probe, Failure> {
+        let mut session = self.session(deadline).await?;
+        session.table().look().await?;
+        let probing = self.dialect.probe(&mut *session.opened.link);
+        let probe = timeout_at(deadline, probing).await.unwrap_or_else(|_| Err(Failure::late()))?;
+        session.commit().await?;
+        Ok(probe)
+    }
+
+    async fn retire_idle(&self, millis: i64, deadline: Instant) -> Result<Vec<JobName>, Failure> {
+        let mut session = self.session(deadline).await?;
+        let mut table = session.table();
+        let now = table.look().await?.now;
+        let retired = table.retire(now.saturating_sub(millis)).await?;
+        table.forget_events(now, self.target.audit).await?;
+        session.commit().await?;
+        Ok(retired)
+    }
+
+    async fn gather(
+        &self,
+        (mine, gone): (Option<&Presence>, &[Presence]),
+        deadline: Instant,
+    ) -> Result<Gathering, Failure> {
+        let mut session = self.session(deadline).await?;
+        let mut table = session.table();
+        let at = table.look().await?.now;
+        table.remove_members(gone).await?;
+        if let Some(mine) = mine {
+            table.save_member(mine, at).await?;
+        }
+        let members = table.members().await?;
+        session.commit().await?;
+        Ok(Gathering { at, members })
+    }
+
+    async fn remove(&self, who: &ReplicaId, deadline: Instant) -> Result<(), Failure> {
+        let mut session = self.session(deadline).await?;
+        session.table().remove_member(who).await?;
+        session.commit().await
+    }
+}
+
+#[async_trait]
+impl Store for SqlStore {
+    fn url(&self) -> &str {
+        &self.target.shown
+    }
+
+    async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
+        let Some(first) = steps.first() else { return Ok(Vec::new()) };
+        tried!(|deadline| self.apply_all(steps, deadline)).map_err(|failure| self.error(first.name(), failure))
+    }
+
+    async fn jobs(&self) -> Result<Vec<(JobName, JobRecord)>, Error> {
+        tried!(|deadline| self.read_jobs(deadline)).map_err(|failure| self.error("jobs", failure))
+    }
+
+    async fn history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Error> {
+        tried!(|deadline| self.read_history(job, most, deadline)).map_err(|failure| self.error("history", failure))
+    }
+
+    async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
+        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error("time", failure))?;
+        let out_of_range = || Failure::new(ErrorKind::MaybeApplied, format!("the clock says {} ms", look.now));
+        DateTime::from_timestamp_millis(look.now).ok_or_else(|| self.error("time", out_of_range()))
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
+        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error("identity", failure))?;
+        Ok(look.identity)
+    }
+
+    async fn probe(&self) -> Result<Probe, Error> {
+        tried!(|deadline| self.look_closer(deadline)).map_err(|failure| self.error("probe", failure))
+    }
+
+    async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
+        let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
+        tried!(|deadline| self.retire_idle(millis, deadline)).map_err(|failure| self.error("retire", failure))
+    }
+
+    async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
+        tried!(|deadline| self.gather((mine, gone), deadline)).map_err(|failure| self.error("meet", failure))
+    }
+
+    async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
+        tried!(|deadline| self.remove(who, deadline)).map_err(|failure| self.error("leave", failure))
+    }
+}
