@@ -79,6 +79,8 @@ pub struct Ordered {
     again: bool,
     /// How many replicas were there of late.
     replicas: usize,
+    /// None of them has the job in its table.
+    gone: bool,
 }
 
 /// A job that is paused, or goes on.
@@ -95,8 +97,10 @@ pub struct Changed {
 #[derive(Debug, Serialize)]
 pub struct Stopping {
     run_id: String,
-    /// Who has it; empty: nobody yet.
+    /// Who has it; empty: nobody.
     replica: String,
+    /// Nobody had begun it, and it is over already.
+    over: bool,
 }
 
 /// The files of the table are looked at.
@@ -210,8 +214,8 @@ pub async fn trigger(
     let number = u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0);
     let wanted = Wanted { job: job.clone(), key, runs_for, despite_pause: force, number };
     let order = admin::order(&*site.parts.store, &actor, &wanted);
-    let admin::Ordered { run, again, replicas, .. } = act.perform((job.as_str(), &actor.by), order).await?;
-    accepted(&Ordered { run_id: run.to_string(), again, replicas })
+    let admin::Ordered { run, again, replicas, is_gone, .. } = act.perform((job.as_str(), &actor.by), order).await?;
+    accepted(&Ordered { run_id: run.to_string(), again, replicas, gone: is_gone })
 }
 
 /// `POST /api/v1/jobs/{name}/pause`
@@ -262,8 +266,9 @@ pub async fn cancel(
     let actor = act.actor(&by)?;
     let (run_id, cancel) = (run.to_string(), admin::cancel(&*site.parts.store, &actor, &run));
     let record = act.perform((&run_id, &actor.by), cancel).await?;
-    let replica = if record.is_order() { String::new() } else { record.owner.to_string() };
-    accepted(&Stopping { run_id, replica })
+    let over = record.outcome.is_some();
+    let replica = if over || record.is_order() { String::new() } else { record.owner.to_string() };
+    accepted(&Stopping { run_id, replica, over })
 }
 
 /// `POST /api/v1/reload`

@@ -148,7 +148,7 @@ pub struct Job {
     pub schedule_text: String,
     /// Their zone.
     pub time_zone: String,
-    /// `active`, `suspended` (by the table), `paused` (by somebody) or `removed` (this replica's table has it no more).
+    /// `active`, `suspended` (by the table), `paused` (by somebody) or `gone`: no replica that is there has it in its table.
     pub state: &'static str,
     /// Who paused it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -187,8 +187,8 @@ pub enum Condition {
     Good,
     /// The table suspends it.
     Suspended,
-    /// The table has it no more.
-    Removed,
+    /// No table has it any more.
+    Gone,
 }
 
 impl Condition {
@@ -201,7 +201,7 @@ impl Condition {
         Self::Running,
         Self::Good,
         Self::Suspended,
-        Self::Removed,
+        Self::Gone,
     ];
 
     /// The word for people and links.
@@ -214,7 +214,7 @@ impl Condition {
             Self::Running => "running",
             Self::Good => "good",
             Self::Suspended => "suspended",
-            Self::Removed => "removed",
+            Self::Gone => "gone",
         }
     }
 }
@@ -230,11 +230,12 @@ impl Job {
             Some(spec) => {
                 Some(recorded()).filter(|next: &Vec<_>| !next.is_empty()).unwrap_or_else(|| ticks(spec, now, COMING))
             }
-            None => Vec::new(),
+            None => recorded(),
         };
         let paused = view.and_then(|view| view.paused.clone());
+        // A table that is just replaced is newer than the view; and while a fleet rolls, others have what this one has not.
         let state = match (spec, &paused) {
-            (None, _) => "removed",
+            (None, _) => view.map_or("gone", |view| view.state),
             (_, Some(_)) => "paused",
             (Some(spec), None) if spec.suspend => "suspended",
             _ => "active",
@@ -275,7 +276,7 @@ impl Job {
     pub fn condition(&self) -> Condition {
         let last = |is: fn(&RunView) -> bool| self.last_run().is_some_and(is);
         match self.state {
-            "removed" => Condition::Removed,
+            "gone" => Condition::Gone,
             "suspended" => Condition::Suspended,
             _ if self.consecutive_failures > 0 || last(RunView::is_failure) => Condition::Failing,
             _ if last(RunView::is_missed) => Condition::Missed,
@@ -387,7 +388,7 @@ impl StoreView {
 
 impl Counts {
     fn of(jobs: &[Job]) -> Self {
-        let listed = || jobs.iter().filter(|job| job.state != "removed");
+        let listed = || jobs.iter().filter(|job| job.state != "gone");
         let how_many = |is: fn(&Job) -> bool| listed().filter(|job| is(job)).count();
         Self {
             all: listed().count(),

@@ -176,7 +176,7 @@ pub fn condition(job: &Job) -> Markup {
         Condition::Missed | Condition::Stale | Condition::Paused => "late",
         Condition::Running => "run",
         Condition::Good => "ok",
-        Condition::Suspended | Condition::Removed => "mute",
+        Condition::Suspended | Condition::Gone => "mute",
     };
     html! { span.tag.(class) { (condition.as_str()) } }
 }

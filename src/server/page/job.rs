@@ -66,8 +66,8 @@ fn body(look: &Look, job: &Job, spec: Option<&JobSpec>, past: Result<Vec<RunView
         @if let Some(pause) = &job.paused {
             p { "Paused by " (pause.by) ", since " (moment(&pause.since, now)) @if !pause.comment.is_empty() { ": " (pause.comment) } }
         }
-        @if job.state == "removed" {
-            p { "This replica's table has no such job. What is known of it is kept for a month." }
+        @if job.state == "gone" {
+            p { "No replica that is there has this job in its table. What is known of it is kept for a month." }
         }
         @if !running.is_empty() {
             section aria-labelledby="running" { h2 #running { "Running now" } (runs("Open runs", &running, now, false)) }
