@@ -28,7 +28,10 @@ FROM scratch AS minimal
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/onecron /usr/local/bin/onecron
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    ONECRON_JOBS=/etc/onecron/jobs.yaml
+    ONECRON_JOBS=/etc/onecron/jobs.yaml \
+    ONECRON_LISTEN=0.0.0.0:8080
+EXPOSE 8080
+HEALTHCHECK --interval=15s --timeout=5s --start-period=10s CMD ["/usr/local/bin/onecron", "healthcheck"]
 USER 65532:65532
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/onecron"]
@@ -51,7 +54,10 @@ LABEL org.opencontainers.image.title="onecron" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-ENV ONECRON_JOBS=/etc/onecron/jobs.yaml
+ENV ONECRON_JOBS=/etc/onecron/jobs.yaml \
+    ONECRON_LISTEN=0.0.0.0:8080
+EXPOSE 8080
+HEALTHCHECK --interval=15s --timeout=5s --start-period=10s CMD ["/usr/local/bin/onecron", "healthcheck"]
 USER 65532:65532
 # Jobs without a `workingDir` run here.
 WORKDIR /tmp

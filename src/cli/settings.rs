@@ -3,6 +3,7 @@
 use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::secret::Secret;
+use crate::server;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::env;
@@ -25,7 +26,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 }
@@ -36,7 +37,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// How strongly a setting was meant: an argument wins over a variable, that over a default.
-fn weight(given: &ArgMatches, id: &str) -> u8 {
+pub(super) fn weight(given: &ArgMatches, id: &str) -> u8 {
     match given.value_source(id) {
         Some(ValueSource::CommandLine) => 2,
         Some(ValueSource::EnvVariable) => 1,
@@ -84,6 +85,15 @@ fn has_password(url: &str) -> bool {
     let Some((_, rest)) = url.split_once("://") else { return false };
     rest.rsplit_once('@')
         .is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, password)| !password.is_empty()))
+}
+
+/// Looks whether a file has a token, so that a daemon does not start that nobody can act upon though somebody should.
+pub(super) fn check_token(file: &Path) -> Result<(), Refusal> {
+    let shown = file.display();
+    let hint = "write one word of at least 16 letters and digits into it, such as `openssl rand -hex 32` prints";
+    server::token::read(file)
+        .map(drop)
+        .map_err(|error| Refusal::new(format!("read the token of the HTTP API from `{shown}`: {error}"), hint))
 }
 
 fn read_url(path: &Path) -> Result<String, Refusal> {

@@ -91,6 +91,7 @@ impl Driver {
             // Invariant: one reading for the whole turn. With two, a tick could be due in one place and not in another.
             let now = self.clock.now();
             self.count_look(now);
+            self.hands.board.turned(now.boot);
             let (event, said) = match message {
                 Message::Happened { event, said } => (Some(event), said),
                 Message::Asked(request) => (self.asked(now, request, &mut drain), None),
@@ -150,6 +151,8 @@ impl Driver {
         self.hands.finished = 0;
         self.hands.metrics.draining();
         events::daemon_draining(name, self.engine.running(), timeout);
+        self.hands.board.draining();
+        events::daemon_not_ready("draining");
         Some(Event::DrainAsked { timeout })
     }
 

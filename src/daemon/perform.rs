@@ -16,9 +16,12 @@ use crate::job::JobName;
 use crate::job::Presence;
 use crate::job::RunKey;
 use crate::job::Step;
+use crate::server::Board;
+use crate::server::StoreState;
 use crate::store::Error;
 use crate::store::Store;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::events;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -45,6 +48,8 @@ pub struct Drained {
 
 /// Everything that effects need.
 pub struct Hands {
+    /// What is shown of the daemon.
+    pub board: Arc<Board>,
     pub store: Arc<dyn Store>,
     pub store_watch: Arc<StoreWatch>,
     pub ask_limit: Duration,
@@ -94,6 +99,7 @@ impl Hands {
                 self.count_running(&run.job);
             }
             Event::TableChanged(table) => {
+                self.board.table_changed(Arc::clone(table));
                 self.reporter.follow(table);
                 self.ask_limit = ask_limit(table.scheduler.lock_lease);
                 self.launcher.redaction = table.scheduler.redact.clone();
@@ -160,14 +166,23 @@ impl Hands {
     }
 
     fn notice(&mut self, notice: Notice) {
+        let mut ceases = false;
         match &notice {
             Notice::StoreConnected { outage } => {
+                self.board.store_changed(StoreState::Up);
                 self.chores.spawn(Arc::clone(&self.store_watch).greet(*outage));
+            }
+            Notice::StoreLost { detail, .. } => {
+                let since = self.launcher.clock.now().wall;
+                ceases = self.board.store_changed(StoreState::Away { since, detail: detail.clone() });
             }
             Notice::RunFinished { .. } => self.finished += 1,
             _ => {}
         }
         self.reporter.say(notice);
+        if ceases {
+            events::daemon_not_ready("store_away");
+        }
     }
 }
 

@@ -75,6 +75,8 @@ pub enum Cause {
     Event,
     /// HUP.
     Signal,
+    /// A request over HTTP.
+    Api,
 }
 
 impl Cause {
@@ -85,12 +87,13 @@ impl Cause {
             Self::Timer => "timer",
             Self::Event => "event",
             Self::Signal => "signal",
+            Self::Api => "api",
         }
     }
 
     /// Somebody asked, and is to hear how it is.
     const fn is_asked(self) -> bool {
-        matches!(self, Self::Signal)
+        matches!(self, Self::Signal | Self::Api)
     }
 }
 

@@ -5,6 +5,7 @@
 use super::driver::Message;
 use crate::clock::Clock;
 use crate::engine::Event;
+use crate::server::Board;
 use crate::store::Probe;
 use crate::store::Store;
 use crate::telemetry::events;
@@ -12,8 +13,6 @@ use crate::telemetry::events::StoreConnected;
 use crate::telemetry::metrics::Metrics;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -32,14 +31,17 @@ pub struct StoreWatch {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    /// `daemon_ready` was said.
-    is_ready: AtomicBool,
+    board: Arc<Board>,
 }
 
 impl StoreWatch {
-    /// For a store.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, metrics: Arc<Metrics>) -> Self {
-        Self { store, clock, metrics, is_ready: AtomicBool::new(false) }
+    /// For a store. Metrics and board are told when it has answered.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        (metrics, board): (Arc<Metrics>, Arc<Board>),
+    ) -> Self {
+        Self { store, clock, metrics, board }
     }
 
     /// The store answered for the first time (`None`), or again after an outage.
@@ -68,7 +70,7 @@ impl StoreWatch {
             events::store_unsafe(finding.check, &finding.found, &finding.wanted);
         }
         self.metrics.ready();
-        if !self.is_ready.swap(true, Ordering::Relaxed) {
+        if self.board.store_seen() {
             events::daemon_ready();
         }
     }

@@ -36,6 +36,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
 use crate::secret::Redaction;
+use crate::server::Board;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Identity;
@@ -141,9 +142,12 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
     let store: Arc<dyn Store> = Arc::new(Metered::new(store, Arc::clone(&metrics), Arc::clone(&clock)));
     let (guard, orders) = Guard::new();
     let (sender, inbox) = mpsc::channel(16);
+    let now = clock.now();
+    let board = Arc::new(Board::new(Arc::new(table.clone()), (now.wall, now.boot), false));
     let hands = Hands {
+        board: Arc::clone(&board),
         store: Arc::clone(&store),
-        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock), Arc::clone(&metrics))),
+        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock), (Arc::clone(&metrics), board))),
         ask_limit: perform::ask_limit(table.scheduler.lock_lease),
         launcher: Launcher {
             me: me.clone(),
