@@ -122,7 +122,8 @@ pub(super) fn replica(instance: Option<&str>) -> Result<ReplicaId, Refusal> {
 /// Who calls, for people: the user and the host.
 pub(super) fn person() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(variable);
-    let user = user.unwrap_or_else(|| "unknown".to_owned());
+    let by_id = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok()?.map(|user| user.name);
+    let user = user.or_else(by_id).unwrap_or_else(|| nix::unistd::getuid().to_string());
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let host = variable("POD_NAME").or(host).unwrap_or_else(|| "unknown".to_owned());
     format!("{user}@{host}").split_whitespace().collect()
