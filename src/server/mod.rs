@@ -35,6 +35,7 @@ pub use view::Identity;
 
 use crate::clock::Clock;
 use crate::store::Store;
+use crate::telemetry::metrics::Metrics;
 use site::Site;
 use std::fmt;
 use std::path::PathBuf;
@@ -47,6 +48,16 @@ pub trait Meter: Send + Sync {
 
     /// A request was answered. Routes are those of the router, with their braces; what has none is `other`.
     fn answered(&self, route: &'static str, method: &'static str, code: u16);
+}
+
+impl Meter for Metrics {
+    fn render(&self) -> String {
+        Self::render(self)
+    }
+
+    fn answered(&self, route: &'static str, method: &'static str, code: u16) {
+        self.http_request(route, method, code);
+    }
 }
 
 /// What answers are made of.
