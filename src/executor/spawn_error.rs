@@ -77,6 +77,12 @@ pub enum SpawnError {
         /// What is wrong with it.
         found: String,
     },
+    /// The request would go through a proxy that cannot be used.
+    #[error("start the job: {found}")]
+    UnusableProxy {
+        /// Which, and what to write instead.
+        found: String,
+    },
     /// A file that is there could not be read for want of something.
     #[error("start the job: read the file `{path}`")]
     Unread {
