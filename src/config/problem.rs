@@ -19,6 +19,9 @@ pub enum Severity {
     Warning,
 }
 
+/// What stands for a text in a source line; `None`: it may be seen as it is.
+pub(super) type Shown<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// One finding. Serialised, it has `code severity file line column path message hint`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
@@ -75,7 +78,7 @@ impl Problem {
         code: &'static str,
         source: &SourceText<'_>,
         span: Span,
-        (message, shown): (String, &dyn Fn(&str) -> Option<String>),
+        (message, shown): (String, Shown<'_>),
     ) -> Self {
         let position = source.position(span.start);
         let line = source.line(span.start);

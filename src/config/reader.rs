@@ -6,6 +6,7 @@ use super::host::Need;
 use super::host::Site;
 use super::problem::Findings;
 use super::problem::Problem;
+use super::problem::Shown;
 use super::text;
 use super::text::SourceText;
 use super::text::Span;
@@ -152,13 +153,7 @@ impl<'a> Reader<'a> {
         self.find_shown(code, span, (message, hint), &|text| Some(without_password(text)));
     }
 
-    fn find_shown(
-        &mut self,
-        code: &'static str,
-        span: Span,
-        (message, hint): (String, &str),
-        shown: &dyn Fn(&str) -> Option<String>,
-    ) {
+    fn find_shown(&mut self, code: &'static str, span: Span, (message, hint): (String, &str), shown: Shown<'_>) {
         let Self { source, findings, path, .. } = self;
         findings.add(code, || Problem {
             path: path.clone(),
