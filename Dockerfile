@@ -7,12 +7,15 @@ ARG DEBIAN_RELEASE=bookworm
 
 FROM docker.io/library/rust:${RUST_VERSION}-${DEBIAN_RELEASE} AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 COPY src ./src
 # Static: the same file runs in any image. With `--target`, the flags do not reach build scripts and macros, which
 # cannot be static.
 ENV CARGO_TERM_COLOR=never \
     RUSTFLAGS="-C target-feature=+crt-static"
+# What `onecron_build_info` says.
+ARG REVISION=unknown
+ENV ONECRON_REVISION=${REVISION}
 RUN --mount=type=cache,target=/usr/local/cargo/registry,sharing=locked \
     --mount=type=cache,target=/src/target,sharing=locked \
     target="$(uname -m)-unknown-linux-gnu" \
@@ -25,7 +28,10 @@ FROM scratch AS minimal
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/onecron /usr/local/bin/onecron
 ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    ONECRON_JOBS=/etc/onecron/jobs.yaml
+    ONECRON_JOBS=/etc/onecron/jobs.yaml \
+    ONECRON_LISTEN=0.0.0.0:8080
+EXPOSE 8080
+HEALTHCHECK --interval=15s --timeout=5s --start-period=10s CMD ["/usr/local/bin/onecron", "healthcheck"]
 USER 65532:65532
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/usr/local/bin/onecron"]
@@ -48,7 +54,10 @@ LABEL org.opencontainers.image.title="onecron" \
       org.opencontainers.image.licenses="MIT OR Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
-ENV ONECRON_JOBS=/etc/onecron/jobs.yaml
+ENV ONECRON_JOBS=/etc/onecron/jobs.yaml \
+    ONECRON_LISTEN=0.0.0.0:8080
+EXPOSE 8080
+HEALTHCHECK --interval=15s --timeout=5s --start-period=10s CMD ["/usr/local/bin/onecron", "healthcheck"]
 USER 65532:65532
 # Jobs without a `workingDir` run here.
 WORKDIR /tmp

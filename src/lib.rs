@@ -35,7 +35,8 @@
 //! 6. [`store`]: the drivers.
 //! 7. [`schedule`], [`config`], [`convert`]: from texts to ticks and tables. They know nothing of the above.
 //! 8. [`admin`]: what people ask of a fleet, through its store.
-//! 9. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
+//! 9. [`server`]: what a daemon answers over HTTP.
+//! 10. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
 //!
 //! A module uses modules of lower rank only (`tests/tidy.rs`). `docs/architecture.md` has more, `docs/guarantees.md`
 //! says what comes of it.
@@ -51,5 +52,6 @@ pub mod executor;
 pub mod job;
 pub mod schedule;
 pub mod secret;
+pub mod server;
 pub mod store;
 pub mod telemetry;

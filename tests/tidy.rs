@@ -18,8 +18,9 @@ const RANKS: &[(&str, u8)] = &[
     ("telemetry", 2),
     ("admin", 3),
     ("convert", 3),
-    ("daemon", 4),
-    ("cli", 5),
+    ("server", 4),
+    ("daemon", 5),
+    ("cli", 6),
 ];
 
 /// Modules that compute and do nothing else: they are handed the time, and the same input gives the same output.

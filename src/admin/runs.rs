@@ -3,6 +3,8 @@
 use super::Actor;
 use super::Refusal;
 use super::apply_one;
+use crate::job::Decision;
+use crate::job::Expect;
 use crate::job::JobName;
 use crate::job::Order;
 use crate::job::RunKey;
@@ -46,6 +48,8 @@ pub struct Ordered {
     pub again: bool,
     /// How many replicas were there of late.
     pub replicas: usize,
+    /// None of them has the job in its table.
+    pub is_gone: bool,
 }
 
 /// Orders a run, and says so to the replicas. It returns when the store has it; whoever takes it does so later.
@@ -71,11 +75,12 @@ pub async fn order(store: &dyn Store, actor: &Actor, wanted: &Wanted) -> Result<
         };
         let answer = apply_one(store, Step::Order(order)).await?;
         let pause = match (answer.verdict, answer.run, answer.job) {
-            (Verdict::Ordered, Some(record), _) => {
+            (Verdict::Ordered, Some(record), of_job) => {
                 let found = record.key(job);
                 let again = found != run;
                 let gathering = actor.announce(store, (vec![found.to_string()], vec![job.to_string()])).await?;
-                return Ok(Ordered { run: found, record, again, replicas: gathering.replicas().count() });
+                let is_gone = of_job.is_some_and(|of_job| gathering.is_gone(of_job.registered_at));
+                return Ok(Ordered { run: found, record, again, replicas: gathering.replicas().count(), is_gone });
             }
             (Verdict::Paused, _, Some(record)) => return Err(Refusal::paused(job, &record)),
             (Verdict::Unreadable { .. }, ..) => return Err(Refusal::Unreadable(job.clone())),
@@ -106,6 +111,9 @@ pub async fn cancel(store: &dyn Store, actor: &Actor, run: &RunKey) -> Result<Ru
         let answer = apply_one(store, step).await?;
         match (answer.verdict, answer.run, answer.job) {
             (Verdict::Asked, Some(record), _) => {
+                if let Some(ended) = withdraw(store, actor, (run, &record)).await? {
+                    return Ok(ended);
+                }
                 actor.announce(store, (vec![run.to_string()], vec![run.job.to_string()])).await?;
                 return Ok(record);
             }
@@ -127,6 +135,26 @@ pub async fn cancel(store: &dyn Store, actor: &Actor, run: &RunKey) -> Result<Ru
             }
         }
     }
+}
+
+/// Ends an order that nobody has taken; `None` where somebody has by now.
+async fn withdraw(
+    store: &dyn Store,
+    actor: &Actor,
+    (run, record): (&RunKey, &RunRecord),
+) -> Result<Option<RunRecord>, Refusal> {
+    if !record.is_order() {
+        return Ok(None);
+    }
+    let settled = Step::Settle {
+        run: run.clone(),
+        owner: actor.name.clone(),
+        previous: 0, // it is no tick: nothing follows on it
+        expect: Expect::Unchanged(record.seen()),
+        decision: Decision::Stopped(StopReason::Cancel),
+    };
+    let answer = apply_one(store, settled).await?;
+    Ok(answer.run.filter(|record| record.outcome.is_some()))
 }
 
 fn outcome_of(record: &RunRecord) -> String {

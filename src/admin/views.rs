@@ -6,6 +6,7 @@
 use super::Refusal;
 use super::apply;
 use super::apply_one;
+use crate::job::Gathering;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
@@ -63,6 +64,9 @@ pub struct ReplicaView {
     pub jobs: u64,
     /// Since when it is up.
     pub up_since: String,
+    /// Since when it has its table, where it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table_since: Option<String>,
     /// When it was heard of last.
     pub seen_at: String,
     /// How far its clock is ahead of the store's, where it knows.
@@ -96,12 +100,12 @@ pub struct JobView {
     pub schedule: String,
     /// The schedule's zone.
     pub time_zone: String,
-    /// `active` or `paused`.
+    /// `active`, `paused`, or `gone`: no replica that is there has it in its table.
     pub state: &'static str,
     /// Who paused it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<PauseView>,
-    /// The coming ticks. Empty where this version does not understand the schedule.
+    /// The coming ticks. Empty where this version does not understand the schedule, and where the job is gone.
     pub next: Vec<String>,
     /// What is open: claimed, going, or waiting for its lost owner's slot to drain; oldest first.
     pub running: Vec<RunView>,
@@ -138,7 +142,7 @@ pub struct RunView {
     /// Who ran or decided it; of an open one, who has it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replica: String,
-    /// When its last attempt began.
+    /// When its first attempt began; of an open one, the last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// When it ended, or was decided.
@@ -200,6 +204,7 @@ impl RunView {
     /// A run by its record.
     pub fn of_record(job: &JobName, record: &RunRecord) -> Self {
         let is_done = record.state == RunState::Done;
+        let duration = i64::try_from(record.duration_ms).unwrap_or(i64::MAX);
         Self {
             run_id: record.key(job).to_string(),
             job: job.to_string(),
@@ -208,9 +213,11 @@ impl RunView {
             outcome: record.outcome.map(|outcome| outcome.to_string()),
             reason: record.reason.clone(),
             replica: if record.is_order() { String::new() } else { record.owner.to_string() },
-            started_at: instant(record.begun_at),
-            finished_at: instant(record.ended_at),
-            duration_seconds: (is_done && record.start > 0).then(|| seconds(record.duration_ms)),
+            started_at: instant(if is_done { record.ended_at.saturating_sub(duration) } else { record.begun_at })
+                .filter(|_| record.start > 0),
+            finished_at: instant(record.ended_at).filter(|_| is_done),
+            duration_seconds: (is_done && record.start > 0 && record.duration_ms > 0)
+                .then(|| seconds(record.duration_ms)),
             attempts: record.start,
             exit_code: record.exit_code,
             signal: record.signal,
@@ -237,7 +244,7 @@ impl RunView {
             replica: entry.owner.clone(),
             started_at: instant(entry.ended_at.saturating_sub(duration)).filter(|_| entry.start > 0),
             finished_at: instant(entry.ended_at),
-            duration_seconds: (entry.start > 0).then(|| seconds(entry.duration_ms)),
+            duration_seconds: (entry.start > 0 && entry.duration_ms > 0).then(|| seconds(entry.duration_ms)),
             attempts: entry.start,
             exit_code: entry.exit_code.parse().ok(),
             signal: entry.signal.parse().ok(),
@@ -285,6 +292,7 @@ impl ReplicaView {
             zone_data: presence.zone_data.clone(),
             jobs: presence.jobs,
             up_since: instant(presence.written_at.saturating_sub(up)).unwrap_or_default(),
+            table_since: presence.table_ms.and_then(|ms| instant(presence.written_at - i64::try_from(ms).ok()?)),
             seen_at: instant(presence.written_at).unwrap_or_default(),
             clock_offset_seconds: presence.offset_ms.map(offset),
             draining: presence.draining,
@@ -300,21 +308,25 @@ pub(super) fn schedule_of(job: &JobName, (zone, text): (&str, &str)) -> Option<S
 
 impl JobView {
     /// A job by its record, its open runs and its history, at the store's time `now`.
-    pub fn of(
+    fn of(
         name: &JobName,
-        record: &JobRecord,
-        runs: Vec<RunView>,
-        history: Vec<RunView>,
+        (record, is_gone): (&JobRecord, bool),
+        (runs, history): (Vec<RunView>, Vec<RunView>),
         now: DateTime<Utc>,
     ) -> Self {
         let schedule = schedule_of(name, (&record.zone, &record.schedule));
-        let coming = schedule.map(|schedule| schedule.occurrences(now, COMING)).unwrap_or_default();
+        let coming =
+            schedule.filter(|_| !is_gone).map(|schedule| schedule.occurrences(now, COMING)).unwrap_or_default();
         let pause = record.pause();
         Self {
             name: name.to_string(),
             schedule: record.schedule.clone(),
             time_zone: record.zone.clone(),
-            state: if pause.is_some() { "paused" } else { "active" },
+            state: match (is_gone, pause) {
+                (true, _) => "gone",
+                (false, Some(_)) => "paused",
+                (false, None) => "active",
+            },
             paused: pause.map(|pause| PauseView::of(pause, record.paused.is_none())),
             next: coming.into_iter().map(|tick| Tick::from_datetime(tick).to_string()).collect(),
             running: runs,
@@ -339,7 +351,7 @@ impl JobView {
 pub async fn fleet(store: &dyn Store, history: usize) -> Result<FleetView, Refusal> {
     let gathering = store.meet(None, &[]).await?;
     let now = store.server_time().await?;
-    let jobs = read_jobs((store, store.jobs().await?), history, now).await?;
+    let jobs = read_jobs((store, store.jobs().await?), &gathering, history, now).await?;
     Ok(FleetView {
         at: now.to_rfc3339_opts(SecondsFormat::Millis, true),
         paused: gathering.members.iter().find_map(|member| member.pause()).map(|pause| PauseView::of(&pause, true)),
@@ -357,13 +369,15 @@ pub async fn job(store: &dyn Store, name: &JobName, history: usize) -> Result<Jo
     let Some(found) = all.iter().find(|(found, _)| found == name).cloned() else {
         return Err(Refusal::no_job(name, (store.url(), &all)));
     };
+    let gathering = store.meet(None, &[]).await?;
     let now = store.server_time().await?;
-    let read = read_jobs((store, vec![found]), history, now).await?;
+    let read = read_jobs((store, vec![found]), &gathering, history, now).await?;
     read.into_iter().next().ok_or_else(|| Refusal::no_job(name, (store.url(), &all)))
 }
 
 async fn read_jobs(
     (store, mut jobs): (&dyn Store, Vec<(JobName, JobRecord)>),
+    gathering: &Gathering,
     history: usize,
     now: DateTime<Utc>,
 ) -> Result<Vec<JobView>, Refusal> {
@@ -381,7 +395,7 @@ async fn read_jobs(
         views.push(async move {
             let past = store.history(name, history).await?;
             let past = past.iter().map(|entry| RunView::of_history(name, entry)).collect();
-            Ok::<_, Refusal>(JobView::of(name, record, runs, past, now))
+            Ok::<_, Refusal>(JobView::of(name, (record, gathering.is_gone(record.registered_at)), (runs, past), now))
         });
     }
     stream::iter(views).buffered(AT_ONCE).try_collect().await

@@ -66,8 +66,12 @@ pub async fn why(store: &dyn Store, name: &JobName, at: Option<DateTime<Utc>>) -
         }
         Err(refusal) => return Err(refusal),
     };
-    let answer = view.as_ref().map_or_else(|| account.without_record(tick), told);
+    let is_gone = gathering.is_gone(record.registered_at);
+    let answer = view.as_ref().map_or_else(|| account.without_record(tick, is_gone), told);
     account.add_facts(tick, view.as_ref(), &mut facts);
+    if is_gone {
+        facts.push("no replica that is there has the job in its table".into());
+    }
     facts.push(match gathering.replicas().count() {
         0 => "no replica is there now".to_owned(),
         1 => "1 replica is there now".to_owned(),
@@ -152,10 +156,11 @@ impl Found<'_> {
     }
 
     /// What can be said of a tick that has no record.
-    fn without_record(&self, tick: Tick) -> String {
+    fn without_record(&self, tick: Tick, is_gone: bool) -> String {
         let since = DateTime::from_timestamp_millis(self.record.since).unwrap_or(self.now);
         if tick.seconds() > self.record.decided_through && tick.millis() > self.record.since {
-            return "nobody has decided it yet".into();
+            let gone = "nobody has decided it: no replica that is there has the job in its table";
+            return if is_gone { gone.into() } else { "nobody has decided it yet".into() };
         }
         if tick.millis() <= self.record.since {
             let since = shown(since);

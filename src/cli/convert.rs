@@ -77,15 +77,17 @@ fn converted(
         // Nothing can be done about a closed terminal.
         let _ = writeln!(err, "note: {note}");
     }
-    // What was made is read as a table is: a value that only this shows is told like every other problem.
+    if made.jobs == 0 {
+        return Err(refused(format!("`{}`: nothing of it could be converted", args.file.display())));
+    }
+    // What was made is read as a table is: what only this shows is told like every other problem.
     let source = Source::new("the table that was made", made.table.clone().into_bytes());
-    let problems = config::load(&[source], now).err().unwrap_or_default();
-    if !problems.is_empty() {
+    if let Err(problems) = config::load(&[source], now) {
         let _ = write!(err, "{}", config::render(&problems));
+        return Err(refused(format!("`{}`: the table that was made of it is refused", args.file.display())));
     }
     out.write_all(made.table.as_bytes()).map_err(not_shown)?;
-    let is_whole = made.notes.is_empty() && problems.is_empty();
-    Ok(if args.strict && !is_whole { table_args::NO } else { table_args::OK })
+    Ok(if args.strict && !made.notes.is_empty() { table_args::NO } else { table_args::OK })
 }
 
 fn read(path: &Path) -> Result<String, Failed> {

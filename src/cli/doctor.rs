@@ -120,7 +120,8 @@ pub fn run(args: &DoctorArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &
 fn look_at_table(args: &DoctorArgs, given: &ArgMatches) -> (Vec<Check>, Duration, i32) {
     let is_named = given.value_source("jobs").is_some_and(|source| source != clap::parser::ValueSource::DefaultValue);
     if !is_named && !args.table.jobs.iter().any(|path| path.exists()) {
-        return (Vec::new(), SKEW, table_args::OK);
+        let checks = vec![Check::good("table", "none was looked at: --jobs names one")];
+        return (checks, SKEW, table_args::OK);
     }
     let sources = table_args::sources(&args.table.jobs);
     let found = config::load(&sources, SystemClock.now().wall);
@@ -210,6 +211,11 @@ fn of_fleet(fleet: &FleetView) -> Vec<Check> {
         1 => Check::doubtful("fleet", "1 replica is there", "two at least, or nothing runs while it is away"),
         more => Check::good("fleet", format!("{more} replicas are there, {} jobs", fleet.jobs.len())),
     }];
+    let gone: Vec<&str> = fleet.jobs.iter().filter(|job| job.state == "gone").map(|job| job.name.as_str()).collect();
+    if !gone.is_empty() {
+        let found = format!("no replica that is there has these jobs in its table: {}", gone.join(", "));
+        checks.push(Check::doubtful("fleet", found, "nothing, if they were removed: they are forgotten after 30 days"));
+    }
     for (what, found) in [
         ("tables", of(|replica| &replica.revision)),
         ("versions", of(|replica| &replica.version)),
@@ -230,7 +236,7 @@ fn write_checks(out: &mut dyn Write, checks: &[Check]) -> io::Result<()> {
             Health::Doubtful => "doubt",
             Health::Bad => "bad",
         };
-        writeln!(out, "{word:<6} {check}: {found}")?;
+        writeln!(out, "{word:<6} {check}: {}", found.replace('\n', "\n       "))?;
         if !wanted.is_empty() {
             writeln!(out, "       wanted: {wanted}")?;
         }

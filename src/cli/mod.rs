@@ -6,6 +6,8 @@ pub mod doctor;
 pub mod explain;
 pub mod generated;
 pub mod guardian;
+pub mod healthcheck;
+pub mod listen_args;
 pub mod next;
 pub mod pause;
 pub mod read;
@@ -60,6 +62,7 @@ enum Command {
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
     Reload(reload::ReloadArgs),
+    Healthcheck(healthcheck::HealthcheckArgs),
     Demo(demo::DemoArgs),
     Completions(generated::CompletionsArgs),
     Man(generated::ManArgs),
@@ -109,6 +112,7 @@ pub fn main() -> u8 {
         Command::Pause(args) => pause::run(&args, given, (out, err)),
         Command::Resume(args) => pause::resume(&args, given, (out, err)),
         Command::Reload(args) => reload::run(&args, out, err),
+        Command::Healthcheck(args) => healthcheck::run(&args, (out, err)),
         Command::Validate(args) => validate::run(&args, out, err, now),
         Command::Next(args) => next::run(&args, out, err, now),
         Command::Explain(args) => explain::run(&args, out, err, now),

@@ -1,6 +1,7 @@
 //! `onecron status`, `jobs`, `runs` and `show`: what the store of a fleet knows.
 
 use super::schedules::parse_instant;
+use super::settings;
 use super::store_args::Failed;
 use super::store_args::ReadArgs;
 use super::store_args::job_name;
@@ -12,6 +13,7 @@ use crate::admin::FleetView;
 use crate::admin::JobView;
 use crate::admin::RunView;
 use crate::config;
+use crate::job::JobName;
 use crate::job::RunKey;
 use chrono::DateTime;
 use chrono::TimeDelta;
@@ -107,7 +109,10 @@ fn since(text: &str) -> Result<Since, String> {
 impl Since {
     fn instant(self, now: DateTime<Utc>) -> DateTime<Utc> {
         match self {
-            Self::Ago(ago) => now - TimeDelta::from_std(ago).unwrap_or(TimeDelta::MAX),
+            Self::Ago(ago) => {
+                let ago = TimeDelta::from_std(ago).unwrap_or(TimeDelta::MAX);
+                now.checked_sub_signed(ago).unwrap_or(DateTime::<Utc>::MIN_UTC)
+            }
             Self::At(at) => at,
         }
     }
@@ -119,7 +124,10 @@ pub fn status(args: &StatusArgs, given: &ArgMatches, (out, err): (&mut dyn Write
         let fleet = wait_for(admin::fleet(&*store, LATEST))?;
         match args.read.output {
             Format::Json => show_json(out, &fleet)?,
-            Format::Text => write_status(out, &fleet, store.url()).map_err(not_shown)?,
+            Format::Text => {
+                let namespace = settings::namespace(args.read.store.namespace.as_deref())?;
+                write_status(out, &fleet, (store.url(), namespace.as_str())).map_err(not_shown)?;
+            }
         }
         let in_order = !fleet.replicas.is_empty() && !fleet.jobs.iter().any(is_failing);
         Ok(if args.check && !in_order { table_args::NO } else { table_args::OK })
@@ -175,7 +183,12 @@ pub fn runs(args: &RunsArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &m
 /// Shows a run. Returns the exit code.
 pub fn show(args: &ShowArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dyn Write)) -> i32 {
     let parsed = RunKey::parse(&args.run).ok_or_else(|| {
-        let hint = "write it as in `run_id` of the log: nightly-sales@2026-03-01T02:00:00Z";
+        let hint = match JobName::new(&args.run) {
+            Ok(job) => {
+                format!("`onecron runs {job}` lists the runs of that job, and `onecron why {job}` tells of the last")
+            }
+            Err(_) => "write it as in `run_id` of the log: nightly-sales@2026-03-01T02:00:00Z".to_owned(),
+        };
         Failed::usage(format!("`{}` is no run id", args.run.escape_debug()), hint)
     });
     let shown = parsed.and_then(|run| {
@@ -202,12 +215,17 @@ pub(super) fn show_json(out: &mut dyn Write, result: &impl Serialize) -> Result<
     serde_json::to_writer_pretty(&mut *out, result).map_err(Into::into).and_then(|()| writeln!(out)).map_err(not_shown)
 }
 
+fn is_gone(job: &JobView) -> bool {
+    job.state == "gone"
+}
+
 fn is_failing(job: &JobView) -> bool {
-    job.consecutive_failures > 0 || job.last_run().is_some_and(|run| run.is_failure() || run.is_missed())
+    !is_gone(job)
+        && (job.consecutive_failures > 0 || job.last_run().is_some_and(|run| run.is_failure() || run.is_missed()))
 }
 
 fn needs_an_eye(job: &JobView) -> bool {
-    is_failing(job) || job.paused.is_some()
+    is_failing(job) || is_gone(job) || job.paused.is_some()
 }
 
 fn now_of(fleet: &FleetView) -> DateTime<Utc> {
@@ -237,9 +255,10 @@ fn row(cells: &[&str]) -> Vec<String> {
     cells.iter().map(|&cell| cell.to_owned()).collect()
 }
 
-fn write_status(out: &mut dyn Write, fleet: &FleetView, url: &str) -> io::Result<()> {
+fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str, &str)) -> io::Result<()> {
     let now = now_of(fleet);
-    let (count, wrong) = (fleet.jobs.len(), fleet.jobs.iter().filter(|job| is_failing(job)).count());
+    let count = fleet.jobs.iter().filter(|job| !is_gone(job)).count();
+    let wrong = fleet.jobs.iter().filter(|job| is_failing(job)).count();
     let jobs = match (count, wrong) {
         (0, _) => "no replica has registered a job".to_owned(),
         (1, 0) => "the one job is in order".to_owned(),
@@ -251,22 +270,28 @@ fn write_status(out: &mut dyn Write, fleet: &FleetView, url: &str) -> io::Result
         1 => "1 replica is there".to_owned(),
         more => format!("{more} replicas are there"),
     };
-    writeln!(out, "{jobs}; {replicas} ({url})")?;
+    writeln!(out, "{jobs}; {replicas} ({url}, namespace {namespace})")?;
+    if fleet.replicas.is_empty() && fleet.jobs.is_empty() {
+        writeln!(out, "a fleet of another namespace is seen with --namespace")?;
+    }
     if let Some(pause) = &fleet.paused {
         let reason = if pause.comment.is_empty() { String::new() } else { format!(" ({})", pause.comment) };
         writeln!(out, "all jobs are paused, by {}{reason}: `onecron resume --all` lets them go on", pause.by)?;
     }
     if !fleet.replicas.is_empty() {
         writeln!(out)?;
-        let mut rows = vec![row(&["REPLICA", "VERSION", "REVISION", "JOBS", "RUNNING", "UP", "CLOCK"])];
+        let mut rows = vec![row(&["REPLICA", "HEARD", "VERSION", "REVISION", "JOBS", "RUNNING", "UP", "CLOCK"])];
+        let has = |run: &RunView, name: &str| run.replica == name && run.state == "begun";
         for replica in &fleet.replicas {
             let clock = replica.clock_offset_seconds.map_or_else(String::new, |ahead| format!("{ahead:+.3}s"));
             let state = if replica.draining { " (draining)" } else { "" };
             let up = ago(&replica.up_since, now).replace(" ago", "");
-            let (jobs, running) = (replica.jobs.to_string(), replica.running.len().to_string());
+            let running = fleet.jobs.iter().flat_map(|job| &job.running).filter(|run| has(run, &replica.name)).count();
+            let (jobs, running) = (replica.jobs.to_string(), running.to_string());
             let revision: String = replica.revision.chars().take(12).collect();
             rows.push(row(&[
                 &format!("{}{state}", replica.name),
+                &ago(&replica.seen_at, now),
                 &replica.version,
                 &revision,
                 &jobs,
@@ -280,7 +305,7 @@ fn write_status(out: &mut dyn Write, fleet: &FleetView, url: &str) -> io::Result
     let running: Vec<RunView> = fleet.jobs.iter().flat_map(|job| job.running.iter().cloned()).collect();
     if !running.is_empty() {
         writeln!(out, "\nopen runs")?;
-        write_runs(out, &running, now)?;
+        write_open_runs(out, &running, now)?;
     }
     let wrong: Vec<&JobView> = fleet.jobs.iter().filter(|job| needs_an_eye(job)).collect();
     if !wrong.is_empty() {
@@ -296,12 +321,23 @@ fn write_jobs(out: &mut dyn Write, jobs: &[&JobView], now: DateTime<Utc>) -> io:
     }
     let mut rows = vec![row(&["JOB", "STATE", "SCHEDULE", "ZONE", "LAST", "ENDED", "FAILURES", "NEXT"])];
     for job in jobs {
-        let state = if job.running.is_empty() { job.state } else { "running" };
+        let going = job.running.iter().any(|run| run.state == "begun");
+        let state = if going { "running" } else { job.running.first().map_or(job.state, |run| run.state) };
+        let state = if is_gone(job) { job.state } else { state };
         let last = job.last_run().map(how).unwrap_or_default();
         let ended = job.last_run().and_then(|run| run.finished_at.as_deref()).map(|at| ago(at, now));
         let next = job.next.first().map(|next| format!("{next} ({})", ago(next, now))).unwrap_or_default();
         let (ended, failures) = (ended.unwrap_or_default(), job.consecutive_failures.to_string());
         rows.push(row(&[&job.name, state, &job.schedule, &job.time_zone, &last, &ended, &failures, &next]));
+    }
+    table_args::write_aligned(out, &rows)
+}
+
+fn write_open_runs(out: &mut dyn Write, runs: &[RunView], now: DateTime<Utc>) -> io::Result<()> {
+    let mut rows = vec![row(&["RUN", "HOW", "SINCE", "REPLICA"])];
+    for run in runs {
+        let since = run.started_at.as_deref().map(|at| ago(at, now).replace(" ago", "")).unwrap_or_default();
+        rows.push(row(&[&run.run_id, &how(run), &since, &run.replica]));
     }
     table_args::write_aligned(out, &rows)
 }
@@ -341,15 +377,36 @@ fn write_run(out: &mut dyn Write, run: &RunView) -> io::Result<()> {
         add("ticks", &format!("{} since {}, settled together", run.range_count, run.range_first));
     }
     table_args::write_aligned(out, &rows)?;
-    if !run.output_tail.is_empty() {
-        writeln!(out, "\nthe end of its output\n{}", run.output_tail.trim_end())?;
+    let was_run = run.state == "done" && run.attempts > 0;
+    match (run.output_tail.as_str(), run.http_status) {
+        ("", _) if was_run => writeln!(out, "\nno output is kept of it: it had none, or newer runs took its place"),
+        ("", _) => Ok(()),
+        (tail, Some(_)) => writeln!(out, "\nthe beginning of the answer\n{}", printable(tail)),
+        (tail, None) => writeln!(out, "\nthe end of its output\n{}", printable(tail)),
     }
-    Ok(())
+}
+
+/// What a job said, without what would move a terminal.
+fn printable(text: &str) -> String {
+    let moves = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.trim_end().chars().map(|c| if moves(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_job_said_moves_no_terminal() {
+        assert_eq!(printable("a\tb\n\u{1b}[31m\u{202e}\u{7}ü\n"), "a\tb\n\\u{1b}[31m\\u{202e}\\u{7}ü");
+    }
+
+    #[test]
+    fn a_span_longer_than_time_itself_begins_with_it() {
+        assert_eq!(Since::Ago(Duration::MAX).instant(DateTime::UNIX_EPOCH), DateTime::<Utc>::MIN_UTC);
+    }
 
     #[test]
     fn a_distance_in_time_is_told_in_few_words() {

@@ -1,5 +1,7 @@
 //! `onecron run`: the daemon.
 
+use super::listen_args;
+use super::listen_args::ListenArgs;
 use super::settings;
 use super::settings::Refusal;
 use super::store_args::StoreArgs;
@@ -15,6 +17,7 @@ use crate::telemetry::logging;
 use crate::telemetry::logging::LogFormat;
 use crate::telemetry::logging::LogLevel;
 use crate::telemetry::logging::LogSettings;
+use crate::telemetry::metrics::Metrics;
 use clap::ArgMatches;
 use clap::Args;
 use std::io::Write;
@@ -36,6 +39,15 @@ pub struct RunArgs {
     /// Where the daemons agree.
     #[command(flatten)]
     pub store: StoreArgs,
+    /// Where it answers HTTP requests.
+    #[command(flatten)]
+    pub listen: ListenArgs,
+    /// File with the token of those who may act over HTTP, in one word; without it, nobody may
+    #[arg(long, value_name = "FILE", env = "ONECRON_API_TOKEN_FILE")]
+    pub api_token_file: Option<PathBuf>,
+    /// What makes `/readyz` say no, besides a start that is not complete and an end that has begun
+    #[arg(long, value_enum, env = "ONECRON_READINESS", default_value_t)]
+    pub readiness: listen_args::Readiness,
     /// This daemon's name in logs and records [default: POD_NAME, else the host's name]
     #[arg(long, value_name = "NAME", env = "ONECRON_INSTANCE")]
     pub instance: Option<String>,
@@ -82,10 +94,22 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     let me = settings::replica(args.instance.as_deref()).map_err(refused)?;
     let url = settings::store_url(&args.store.store, args.store.store_file.as_deref(), given).map_err(refused)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let opened = store::open_with(url.url.expose(), &args.store.access(), &namespace, Arc::clone(&clock));
-    let store = opened.map_err(|error| format!("error: {error}\n"))?;
+    let open = || {
+        let opened = store::open_with(url.url.expose(), &args.store.access(), &namespace, Arc::clone(&clock));
+        opened.map_err(|error| format!("error: {error}\n"))
+    };
+    let store = open()?;
+    let token_file = args.api_token_file.clone().filter(|file| !file.as_os_str().is_empty());
+    if let Some(file) = &token_file {
+        settings::check_token(file).map_err(refused)?;
+    }
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
+    let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));
+    let (listener, doubt) = args.listen.bind(given).map_err(refused)?;
+    // One in memory is there once, and nobody looks where nothing listens.
+    let is_shared = listener.is_none() || url.url.expose().starts_with("memory:");
+    let reading = if is_shared { Arc::clone(&store) } else { open()? };
     let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
     let settings = Settings {
         me,
@@ -95,10 +119,15 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         store,
         namespace,
         drain_timeout: args.drain_timeout,
+        metrics,
         clock,
         // Also when the file was replaced by another version, which might speak differently.
         guardian: PathBuf::from("/proc/self/exe"),
-        doubts: url.doubt.into_iter().collect(),
+        doubts: url.doubt.into_iter().chain(doubt).collect(),
+        listener,
+        reading,
+        token_file,
+        is_strict: args.readiness == listen_args::Readiness::Strict,
         ends_with_stdin: args.exit_with_stdin,
     };
     Ok((settings, log))

@@ -3,6 +3,7 @@
 use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::secret::Secret;
+use crate::server;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::env;
@@ -25,7 +26,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { message: message.into(), hint: hint.into() }
     }
 }
@@ -36,7 +37,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// How strongly a setting was meant: an argument wins over a variable, that over a default.
-fn weight(given: &ArgMatches, id: &str) -> u8 {
+pub(super) fn weight(given: &ArgMatches, id: &str) -> u8 {
     match given.value_source(id) {
         Some(ValueSource::CommandLine) => 2,
         Some(ValueSource::EnvVariable) => 1,
@@ -86,6 +87,15 @@ fn has_password(url: &str) -> bool {
         .is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, password)| !password.is_empty()))
 }
 
+/// Looks whether a file has a token, so that a daemon does not start that nobody can act upon though somebody should.
+pub(super) fn check_token(file: &Path) -> Result<(), Refusal> {
+    let shown = file.display();
+    let hint = "write one word of at least 16 letters and digits into it, such as `openssl rand -hex 32` prints";
+    server::token::read(file)
+        .map(drop)
+        .map_err(|error| Refusal::new(format!("read the token of the HTTP API from `{shown}`: {error}"), hint))
+}
+
 fn read_url(path: &Path) -> Result<String, Refusal> {
     let shown = path.display();
     let hint = "the file holds the store's URL in its first line, such as redis://:password@host:6379";
@@ -122,7 +132,8 @@ pub(super) fn replica(instance: Option<&str>) -> Result<ReplicaId, Refusal> {
 /// Who calls, for people: the user and the host.
 pub(super) fn person() -> String {
     let user = ["USER", "LOGNAME"].into_iter().find_map(variable);
-    let user = user.unwrap_or_else(|| "unknown".to_owned());
+    let by_id = || nix::unistd::User::from_uid(nix::unistd::getuid()).ok()?.map(|user| user.name);
+    let user = user.or_else(by_id).unwrap_or_else(|| nix::unistd::getuid().to_string());
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     let host = variable("POD_NAME").or(host).unwrap_or_else(|| "unknown".to_owned());
     format!("{user}@{host}").split_whitespace().collect()

@@ -154,6 +154,12 @@ fn trigger(
     if ordered.replicas == 0 && ordered.record.outcome.is_none() {
         let _ =
             writeln!(err, "warning: no replica is there: the run begins if one starts before its starting deadline");
+    } else if ordered.is_gone && ordered.record.outcome.is_none() {
+        let _ =
+            writeln!(err, "warning: no replica that is there has the job in its table: the run begins if one gets it");
+    }
+    if args.wait.is_some() && is_text && ordered.record.outcome.is_none() {
+        let _ = writeln!(err, "waiting for its end; replicas look for orders every 15 s at least");
     }
     let Some(most) = args.wait else {
         if !is_text {
@@ -194,18 +200,22 @@ fn ask_stop(
     let mut record = wait_for(admin::cancel(&*store, &actor, &run))?;
     let is_text = args.ask.output == Format::Text;
     if is_text {
-        let holder = if record.is_order() { "nobody has it yet".into() } else { format!("{} has it", record.owner) };
-        writeln!(out, "asked for the end of {run}: {holder}").map_err(not_written)?;
+        let told = match record.outcome {
+            Some(_) => format!("{run}: cancelled, nobody had it yet"),
+            None => format!("asked for the end of {run}: {} has it", record.owner),
+        };
+        writeln!(out, "{told}").map_err(not_written)?;
     }
-    if let Some(most) = args.wait {
+    let wait = args.wait.filter(|_| record.outcome.is_none());
+    if let Some(most) = wait {
         record = see_through((&*store, &actor), &run, most)?;
     }
     if !is_text {
         write_json(out, &Shown::of(&run, &record, None))?;
-    } else if args.wait.is_some() && record.outcome.is_some() {
+    } else if wait.is_some() && record.outcome.is_some() {
         writeln!(out, "{}", told(&record)).map_err(not_written)?;
     }
-    match (args.wait, record.outcome) {
+    match (wait, record.outcome) {
         (Some(most), None) => Err(not_over(&run, &record, most)),
         _ => Ok(table_args::OK),
     }

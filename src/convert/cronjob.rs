@@ -15,6 +15,8 @@ const BACKOFF_LIMIT: i64 = 6;
 const SUCCESSFUL: i64 = 3;
 const FAILED: i64 = 1;
 const GRACE: i64 = 30;
+/// Seconds.
+const DAY: i64 = 86_400;
 
 /// Makes a table of manifests.
 ///
@@ -84,10 +86,12 @@ fn read(table: &mut Table, manifest: &Value) {
     if container["command"].as_array().is_none_or(Vec::is_empty) {
         notes.push("it has args and no command: what its image starts with has to stand in front of them".into());
     }
-    if let Some(folder) = text(&container["workingDir"]) {
-        draft.set("workingDir", quoted(folder));
+    match text(&container["workingDir"]) {
+        Some(folder) if folder.starts_with('/') => draft.set("workingDir", quoted(folder)),
+        Some(folder) => notes.push(format!("its workingDir `{folder}` is left out: it has to be an absolute path")),
+        None => {}
     }
-    add_policies(&mut draft, (spec, job, pod));
+    add_policies(&mut draft, &mut notes, (spec, job, pod));
     add_env(&mut draft, &mut notes, container);
     add_notes(&mut notes, (job, pod, container));
     table.add(name, &notes, &draft);
@@ -99,30 +103,57 @@ fn split_zone(schedule: &str) -> (Option<&str>, &str) {
     prefixed.and_then(|rest| rest.split_once(' ')).map_or((None, schedule), |(zone, rest)| (Some(zone), rest.trim()))
 }
 
-fn add_policies(draft: &mut Draft, (spec, job, pod): (&Value, &Value, &Value)) {
-    draft.set("concurrencyPolicy", text(&spec["concurrencyPolicy"]).unwrap_or("Allow"));
-    if let Some(seconds) = spec["startingDeadlineSeconds"].as_i64() {
-        draft.set("startingDeadline", format!("{}s", seconds.max(1)));
+/// A number of a manifest within what a table takes; one that is not is told.
+fn within(notes: &mut Vec<String>, name: &str, value: Option<i64>, (least, most): (i64, i64)) -> Option<i64> {
+    let value = value?;
+    let taken = value.clamp(least, most);
+    if taken != value {
+        notes.push(format!("its {name} of {value} is {taken} here"));
+    }
+    Some(taken)
+}
+
+fn add_policies(draft: &mut Draft, notes: &mut Vec<String>, (spec, job, pod): (&Value, &Value, &Value)) {
+    let policy = text(&spec["concurrencyPolicy"]).unwrap_or("Allow");
+    match ["Allow", "Forbid", "Replace"].into_iter().find(|known| *known == policy) {
+        Some(known) => draft.set("concurrencyPolicy", known),
+        None => notes.push(format!("its concurrencyPolicy `{policy}` is not known, and left out")),
+    }
+    let seconds = spec["startingDeadlineSeconds"].as_i64();
+    if let Some(seconds) = within(notes, "startingDeadlineSeconds", seconds, (1, 30 * DAY)) {
+        draft.set("startingDeadline", format!("{seconds}s"));
     }
     if spec["suspend"] == true {
         draft.set("suspend", "true");
     }
     let seconds = job["activeDeadlineSeconds"].as_i64().or_else(|| pod["activeDeadlineSeconds"].as_i64());
-    draft.set("timeout", seconds.map_or_else(|| "none".to_owned(), |seconds| format!("{}s", seconds.max(1))));
-    let grace = pod["terminationGracePeriodSeconds"].as_i64().unwrap_or(GRACE);
-    draft.set("terminationGracePeriod", format!("{}s", grace.clamp(0, 3600)));
-    let limit = job["backoffLimit"].as_i64().unwrap_or(BACKOFF_LIMIT);
+    let timeout = within(notes, "activeDeadlineSeconds", seconds, (1, 366 * DAY));
+    draft.set("timeout", timeout.map_or_else(|| "none".to_owned(), |seconds| format!("{seconds}s")));
+    let grace =
+        within(notes, "terminationGracePeriodSeconds", pod["terminationGracePeriodSeconds"].as_i64(), (0, 3600));
+    draft.set("terminationGracePeriod", format!("{}s", grace.unwrap_or(GRACE)));
+    let limit = within(notes, "backoffLimit", job["backoffLimit"].as_i64(), (0, 100)).unwrap_or(BACKOFF_LIMIT);
     if limit > 0 {
         draft.set("retry", format!("{{limit: {limit}, backoff: 10s, maxBackoff: 6m}}"));
     }
-    let successful = spec["successfulJobsHistoryLimit"].as_i64().unwrap_or(SUCCESSFUL);
-    let failed = spec["failedJobsHistoryLimit"].as_i64().unwrap_or(FAILED);
+    let mut kept = |name: &str, usual| within(notes, name, spec[name].as_i64(), (0, 100)).unwrap_or(usual);
+    let (successful, failed) = (kept("successfulJobsHistoryLimit", SUCCESSFUL), kept("failedJobsHistoryLimit", FAILED));
     draft.set("history", format!("{{successful: {successful}, failed: {failed}}}"));
+}
+
+/// Whether a table takes it as the name of a variable.
+fn is_variable(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with("ONECRON_")
 }
 
 fn add_env(draft: &mut Draft, notes: &mut Vec<String>, container: &Value) {
     for variable in container["env"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let Some(name) = text(&variable["name"]) else { continue };
+        if !is_variable(name) {
+            notes.push(format!("variable `{name}` is left out: a name is of letters, digits and _, and not ONECRON_…"));
+            continue;
+        }
         let from = &variable["valueFrom"];
         if let Some(value) = variable["value"].as_str() {
             if value.contains("$(") {
@@ -224,6 +255,31 @@ mod tests {
         let converted = cronjob(&bare).unwrap();
         assert_eq!(converted.jobs, 0);
         assert!(converted.table.contains("jobs: []") && converted.notes[0].contains("its image starts with"));
+    }
+
+    #[test]
+    fn nothing_in_a_manifest_becomes_a_job_of_its_own_or_breaks_the_table() {
+        let evil = "Allow\\n  - name: evil\\n    schedule: '* * * * *'\\n    command: touch /x";
+        for (from, to) in [
+            ("  startingDeadlineSeconds: 600", format!("  concurrencyPolicy: \"{evil}\"")),
+            ("{name: A, value: b}", format!("{{name: \"{evil}\", value: b}}")),
+            ("{name: A, value: b}", "{name: A, value: \"\\u007f\\u0085\\uffff\"}".to_owned()),
+            ("backoffLimit: 2", "backoffLimit: 1000".to_owned()),
+            ("activeDeadlineSeconds: 3600", "activeDeadlineSeconds: 1000000000000".to_owned()),
+            ("startingDeadlineSeconds: 600", "successfulJobsHistoryLimit: -1".to_owned()),
+            ("image: backup:1", "workingDir: relative".to_owned()),
+            ("name: db.backup", format!("name: \"{evil}\"")),
+            ("Europe/Madrid", format!("\"{evil}\"")),
+        ] {
+            let manifest = MANIFEST.replacen(from, &to, 1);
+            assert_ne!(manifest, MANIFEST, "{from}");
+            let converted = cronjob(&manifest).unwrap();
+            let source = crate::config::Source::new("made", converted.table.clone().into_bytes());
+            let loaded = crate::config::load(&[source], chrono::DateTime::UNIX_EPOCH);
+            let jobs =
+                loaded.unwrap_or_else(|problems| panic!("{to}: {}", crate::config::render(&problems))).table.jobs;
+            assert_eq!(jobs.len(), 1, "{to}: {}", converted.table);
+        }
     }
 
     #[test]

@@ -46,7 +46,12 @@ pub fn crontab(text: &str, about: &Crontab<'_>) -> Result<Converted, NothingToCo
     table.scheduler(format!("timeZone: {}", about.zone));
     table.defaults("concurrencyPolicy: Allow");
     table.defaults("timeout: none");
+    let text = text.trim_start_matches('\u{feff}');
     let (mut settings, mut comments, mut found) = (Settings::default(), Vec::new(), false);
+    if !text.lines().filter_map(|line| assignment(line.trim())).any(|(name, _)| name == "HOME") {
+        table.head("cron starts a command in its user's home folder, onecron where it was started itself: write `workingDir` where");
+        table.head("a command counts on that.");
+    }
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() {
@@ -91,10 +96,16 @@ impl Settings {
             }
             "MAILTO" | "MAILFROM" => {
                 if !value.is_empty() {
-                    table.note(format!("line {line}: {name} is left out: what jobs print is in the log"));
+                    table.tell(&format!(
+                        "line {line}: {name} is left out: nothing is mailed, what jobs print is in the log"
+                    ));
                 }
             }
-            "RANDOM_DELAY" => table.note(format!("line {line}: RANDOM_DELAY is left out: write `jitter: {value}m`")),
+            "RANDOM_DELAY" => {
+                table.tell(&format!(
+                    "line {line}: RANDOM_DELAY is left out: `jitter: {value}m` in `defaults` is near to it"
+                ));
+            }
             _ => {
                 self.env.insert(name.into(), value.into());
             }
@@ -158,6 +169,9 @@ fn read_line(
     if command.is_empty() {
         return table.leave_out(&format!("line {number} has no command"), &whole);
     }
+    if command.contains('\0') {
+        return table.leave_out(&format!("line {number} has a NUL character"), &whole);
+    }
     if let Err(error) = Schedule::parse(&schedule, &Zone::utc(), "job") {
         let hint = error.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
         return table.leave_out(&format!("line {number}: schedule `{schedule}`: {}{hint}", error.message), &whole);
@@ -171,31 +185,56 @@ fn read_line(
             Err(error) => notes.push(format!("the zone `{zone}` is left out: {error}")),
         }
     }
-    draft.set("command", quoted(&with_input(&command, input.as_deref())));
-    if let Some(shell) = &settings.shell {
-        draft.set("shell", list(&[shell.clone(), "-c".into()]));
+    let shell = settings.shell.as_deref().unwrap_or("/bin/sh");
+    draft.set("command", quoted(&with_input(&command, shell, input.as_deref())));
+    if settings.shell.is_some() {
+        draft.set("shell", list(&[shell.to_owned(), "-c".into()]));
     }
-    if let Some(home) = settings.env.get("HOME") {
-        draft.set("workingDir", quoted(home));
+    match settings.env.get("HOME") {
+        Some(home) if home.starts_with('/') => draft.set("workingDir", quoted(home)),
+        Some(home) => {
+            notes.push(format!("HOME is `{home}`, and `workingDir` has to be an absolute path: it is left out"))
+        }
+        None => {}
     }
     draft.env = settings.env.iter().map(|(name, value)| (name.clone(), quoted(value))).collect();
-    if let Some(user) = user.filter(|user| *user != "root") {
-        notes.push(format!("it ran as user {user}: here the daemon's user runs all jobs"));
+    match user {
+        Some(user) => notes.push(format!("it ran as user {user}: here the daemon's user runs all jobs")),
+        None if command.split_whitespace().next() == Some("root") => {
+            notes.push("its first word is `root`: is that a user? For a system crontab add --users".into());
+        }
+        None => {}
     }
-    if command.split_whitespace().any(|word| word.ends_with("flock")) {
-        notes.push("flock is of no use across machines: `concurrencyPolicy: Forbid` holds for all replicas".into());
+    if let Some(policy) = flock_policy(&command) {
+        draft.set("concurrencyPolicy", policy);
+        notes.push(format!("flock holds on one machine only: `concurrencyPolicy: {policy}` holds for all replicas"));
     }
     table.add(&subject(&command), &notes, &draft);
 }
 
-/// A command that reads its input from a text that stands behind it.
-fn with_input(command: &str, input: Option<&str>) -> String {
-    let Some(input) = input else { return command.to_owned() };
-    let mut end = "END_OF_INPUT".to_owned();
-    while input.lines().any(|line| line == end) {
-        end.push('_');
+/// What flock(1) does where somebody has the lock: it gives up with `-n`, and waits otherwise.
+fn flock_policy(command: &str) -> Option<&'static str> {
+    let mut words = command.split_whitespace().skip_while(|word| *word != "flock" && !word.ends_with("/flock"));
+    words.next()?;
+    let gives_up = |word: &str| {
+        let short = word.starts_with('-') && !word.starts_with("--") && word.contains('n');
+        short || ["--nb", "--nonblock", "--nonblocking"].contains(&word)
+    };
+    Some(if words.take_while(|word| word.starts_with('-')).any(gives_up) { "Forbid" } else { "Queue" })
+}
+
+/// A text that a shell takes as one word, whatever is in it.
+fn word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A command that reads its input from a text, as cron hands it over: whatever the command is, nothing of the text is
+/// read by the shell.
+fn with_input(command: &str, shell: &str, input: Option<&str>) -> String {
+    match input {
+        None => command.to_owned(),
+        Some(input) => format!("printf '%s\\n' {} | {} -c {}", word(input), word(shell), word(command)),
     }
-    format!("{command} <<'{end}'\n{input}\n{end}")
 }
 
 /// The program that a command is about, without path and ending, for a name.
@@ -235,7 +274,8 @@ mod tests {
         assert_eq!(split_percents("date +\\%F"), none("date +%F"));
         assert_eq!(split_percents("mail -s hi root%Dear%all"), ("mail -s hi root".into(), Some("Dear\nall".into())));
         assert_eq!(split_percents("echo \\\\n"), none("echo \\\\n"));
-        assert_eq!(with_input("cat", Some("a\nEND_OF_INPUT")), "cat <<'END_OF_INPUT_'\na\nEND_OF_INPUT\nEND_OF_INPUT_");
+        let piped = with_input("read a; cat # it's", "/bin/sh", Some("a\n'; touch x"));
+        assert_eq!(piped, "printf '%s\\n' 'a\n'\\''; touch x' | '/bin/sh' -c 'read a; cat # it'\\''s'");
     }
 
     #[test]
@@ -283,7 +323,47 @@ mod tests {
             crontab("17 * * * * root cd / && run-parts /etc/cron.hourly\n5 0 * * * www php x.php\n", &about);
         let converted = converted.unwrap();
         assert!(converted.table.contains("command: \"cd / && run-parts /etc/cron.hourly\""), "{}", converted.table);
-        assert_eq!(converted.notes, ["job php: it ran as user www: here the daemon's user runs all jobs"]);
+        assert_eq!(converted.notes.len(), 2, "{:?}", converted.notes);
+        assert_eq!(converted.notes[1], "job php: it ran as user www: here the daemon's user runs all jobs");
+        let forgotten = made("17 * * * * root cd / && run-parts /etc/cron.hourly\n");
+        assert!(forgotten.notes[0].contains("--users"), "{:?}", forgotten.notes);
+    }
+
+    #[test]
+    fn a_lock_of_one_machine_becomes_a_policy_for_all() {
+        for (command, policy) in [
+            ("flock -n /tmp/l x", Some("Forbid")),
+            ("/usr/bin/flock -xn /tmp/l x", Some("Forbid")),
+            ("flock --nonblock /tmp/l x", Some("Forbid")),
+            ("cd /srv && flock -w 30 /tmp/l x -n", Some("Queue")),
+            ("flock /tmp/l x", Some("Queue")),
+            ("x --flock", None),
+        ] {
+            assert_eq!(flock_policy(command), policy, "{command}");
+        }
+    }
+
+    #[test]
+    fn whatever_a_line_holds_the_table_is_one_that_is_read() {
+        let long = "x".repeat(120);
+        let hostile = [
+            "* * * * * echo a\u{7f}b\u{80}\u{9f}\u{feff}\u{ffff}\u{2028}\u{202e}",
+            "# \u{ffff} \u{1b}[31m\n* * * * * /opt/\u{1b}[31m",
+            "HOME=Europe/Berlin\n* * * * * pwd",
+            "A=\": {}\n* * * * * env",
+            "* * * * * cat # note %touch /tmp/x\n* * * * * a%'%\"%$(x)",
+            "\u{feff}* * * * * first",
+        ];
+        let same = format!("* * * * * {long}\n").repeat(101);
+        for text in hostile.into_iter().chain([same.as_str()]) {
+            let converted = made(text);
+            let source = crate::config::Source::new("made", converted.table.clone().into_bytes());
+            let loaded = crate::config::load(&[source], chrono::DateTime::UNIX_EPOCH);
+            let jobs =
+                loaded.unwrap_or_else(|problems| panic!("{text:?}: {}", crate::config::render(&problems))).table.jobs;
+            assert_eq!(jobs.len(), converted.jobs, "{text:?}");
+            assert!(converted.notes.iter().all(|note| !note.contains('\u{1b}')), "{text:?}");
+        }
     }
 
     #[test]

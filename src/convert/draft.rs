@@ -33,13 +33,32 @@ pub(super) struct Table {
     defaults: Vec<String>,
     body: String,
     names: BTreeSet<String>,
+    /// How often a name was wished for.
+    wishes: BTreeMap<String, usize>,
     jobs: usize,
     notes: Vec<String>,
 }
 
-/// A text as YAML that nothing in it can break: JSON's strings are YAML's.
+/// A text as YAML that nothing in it can break: JSON's strings are YAML's, but for characters that YAML does not take as
+/// they are.
 pub(super) fn quoted(text: &str) -> String {
-    serde_json::to_string(text).expect("a text is always JSON")
+    let json = serde_json::to_string(text).expect("a text is always JSON");
+    let mut yaml = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_plain(c) {
+            yaml.push(c);
+        } else {
+            let _ = write!(yaml, "\\u{:04x}", u32::from(c)); // all of them are below U+10000
+        }
+    }
+    yaml
+}
+
+/// Whether a character can stand in a line of YAML, and on a terminal, without doing anything.
+fn is_plain(c: char) -> bool {
+    let is_break = matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    let turns_text = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !is_break && !turns_text
 }
 
 /// A list of texts likewise.
@@ -47,12 +66,15 @@ pub(super) fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
+/// A number that tells it from others still has to fit behind it.
+const NAME_MOST: usize = 50;
+
 /// The nearest job name to a text; empty where nothing of it can be in one.
 fn name_of(text: &str) -> String {
     let replaced = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
     let joined: String = replaced.collect();
     let short: String = joined.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-");
-    short.chars().take(60).collect::<String>().trim_end_matches('-').to_owned()
+    short.chars().take(NAME_MOST).collect::<String>().trim_end_matches('-').to_owned()
 }
 
 impl Table {
@@ -73,7 +95,13 @@ impl Table {
 
     /// Says something to the caller only.
     pub fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
+        self.notes.push(one_line(&note.into()));
+    }
+
+    /// Says something to the caller, and at the top.
+    pub fn tell(&mut self, note: &str) {
+        self.note(note);
+        self.head(format!("NOTE: {note}"));
     }
 
     /// Something that is no job, as comments.
@@ -90,9 +118,14 @@ impl Table {
     pub fn add(&mut self, wish: &str, notes: &[String], draft: &Draft) -> String {
         let wish = name_of(wish);
         let wish = if wish.is_empty() { "job".to_owned() } else { wish };
-        let numbered = (2..).map(|number| format!("{wish}-{number}"));
-        let free = |name: &String| !self.names.contains(name);
-        let name = [wish.clone()].into_iter().chain(numbered).find(free).unwrap_or(wish);
+        let wishes = self.wishes.entry(wish.clone()).or_default();
+        let name = loop {
+            *wishes += 1;
+            let name = if *wishes == 1 { wish.clone() } else { format!("{wish}-{wishes}") };
+            if !self.names.contains(&name) {
+                break name;
+            }
+        };
         debug_assert!(JobName::new(&name).is_ok(), "{name}");
         self.names.insert(name.clone());
         self.jobs += 1;
@@ -103,7 +136,7 @@ impl Table {
             let _ = writeln!(self.body, "  # {}", one_line(comment));
         }
         for note in notes {
-            self.notes.push(format!("job {name}: {note}"));
+            self.notes.push(one_line(&format!("job {name}: {note}")));
             let _ = writeln!(self.body, "  # NOTE: {}", one_line(note));
         }
         let _ = writeln!(self.body, "  - name: {name}");
@@ -138,7 +171,7 @@ impl Table {
     }
 }
 
-/// What would end a comment, or break a terminal, is a blank.
+/// What would end a comment, or move a terminal, is a blank.
 fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || c == '\u{2028}' || c == '\u{2029}' { ' ' } else { c }).collect()
+    text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect()
 }

@@ -74,6 +74,8 @@ pub struct Driver {
     pub drain_timeout: Duration,
     /// Where wishes to read the table again go; nowhere if it came from standard input.
     pub reload: Option<mpsc::Sender<Cause>>,
+    /// What was due when it was looked at last.
+    pub looked_at: Option<DateTime<Utc>>,
 }
 
 impl Driver {
@@ -88,6 +90,8 @@ impl Driver {
             };
             // Invariant: one reading for the whole turn. With two, a tick could be due in one place and not in another.
             let now = self.clock.now();
+            self.count_look(now);
+            self.hands.board.turned(now.boot);
             let (event, said) = match message {
                 Message::Happened { event, said } => (Some(event), said),
                 Message::Asked(request) => (self.asked(now, request, &mut drain), None),
@@ -117,7 +121,17 @@ impl Driver {
         for effect in self.engine.handle(now, event) {
             drained = self.hands.perform(effect).or(drained);
         }
+        self.hands.metrics.leases(self.engine.running());
         drained
+    }
+
+    /// How late something that was due is looked at: once, however often it is looked at.
+    fn count_look(&mut self, now: Now) {
+        let due = self.engine.wake_at().wall.filter(|at| *at <= now.wall);
+        let is_new = due.is_some() && due != self.looked_at;
+        let late = due.filter(|_| is_new).map(|at| until(at, now.wall));
+        self.looked_at = due.or(self.looked_at);
+        self.hands.metrics.looked(now.wall, late);
     }
 
     /// The first request to end drains, every further one that is no echo of it stops.
@@ -135,7 +149,10 @@ impl Driver {
         };
         *drain = Some(Drain { since: now.boot });
         self.hands.finished = 0;
+        self.hands.metrics.draining();
         events::daemon_draining(name, self.engine.running(), timeout);
+        self.hands.board.draining();
+        events::daemon_not_ready("draining");
         Some(Event::DrainAsked { timeout })
     }
 

@@ -2,17 +2,22 @@
 //!
 //! ```text
 //!   main thread     waits for the scheduler
-//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs; reload.rs, whose
-//!                   readings have threads of their own
+//!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs, fleet_watch.rs;
+//!                   reload.rs, whose readings have threads of their own
 //!   jobs (2)        runs.rs: processes and their output
+//!   http            server: answers from a board that the scheduler writes to, and is never waited for
 //!   guardian        guard.rs: talks to the guardian process, and may wait for it
 //!   log, children   of telemetry and executor
 //! ```
 
 mod driver;
+mod fleet_watch;
 mod folders;
 mod guard;
 mod look;
+mod metered;
+#[cfg(test)]
+mod metrics_tests;
 mod perform;
 pub mod reload;
 mod report;
@@ -33,23 +38,32 @@ use crate::executor;
 use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::schedule::zone_data_version;
+use crate::server;
+use crate::server::Board;
+use crate::server::Server;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::DaemonStarted;
 use crate::telemetry::events::TableLoaded;
+use crate::telemetry::metrics::Metrics;
 use driver::Driver;
 use driver::End;
 use driver::Message;
+use fleet_watch::FleetWatch;
 use guard::Guard;
 use look::Look;
+use metered::Metered;
 use perform::Hands;
+use reload::Cause;
 use reload::Origin;
+use reload::Reload;
 use reload::Reloader;
 use report::Reporter;
 use runs::Launcher;
 use signal_hook_tokio::Signals;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,6 +75,7 @@ use tokio::runtime;
 use tokio::runtime::Handle;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Messages to the loop that wait. Whoever sends more waits too.
@@ -88,10 +103,20 @@ pub struct Settings {
     pub drain_timeout: Duration,
     /// What tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Where it counts what it does.
+    pub metrics: Arc<Metrics>,
     /// The program that is started as the guardian.
     pub guardian: PathBuf,
     /// Settings that are allowed and probably not meant: the setting, and what to write instead.
     pub doubts: Vec<(String, String)>,
+    /// The same store for those who look at the fleet, by a connection of their own: they hold up nothing.
+    pub reading: Arc<dyn Store>,
+    /// Where the token of those is who may act over HTTP.
+    pub token_file: Option<PathBuf>,
+    /// Where HTTP requests come in, where they do.
+    pub listener: Option<TcpListener>,
+    /// Whether the daemon is not ready while the store is away.
+    pub is_strict: bool,
     /// Whether the end of standard input stops it.
     pub ends_with_stdin: bool,
 }
@@ -185,7 +210,7 @@ impl Daemon {
     }
 
     /// Starts the threads and waits for the scheduler's.
-    fn supervise(self, scheduler: Scheduler, look: Look) -> io::Result<Ended> {
+    fn supervise(mut self, scheduler: Scheduler, look: Look) -> io::Result<Ended> {
         let jobs = runtime::Builder::new_multi_thread()
             .worker_threads(JOB_THREADS)
             .thread_name("jobs")
@@ -200,25 +225,51 @@ impl Daemon {
         let (program, me) = (self.settings.guardian.clone(), self.settings.me.clone());
         let guardian =
             thread::Builder::new().name("guardian".to_owned()).spawn(move || guard::serve(program, me, orders))?;
+        let now = self.settings.clock.now();
+        let table = Arc::new(self.settings.loaded.table.clone());
+        let board = Arc::new(Board::new(table, (now.wall, now.boot), self.settings.is_strict));
+        let http =
+            self.settings.listener.take().map(|listener| self.answer(listener, Arc::clone(&board))).transpose()?;
         let handle = jobs.handle().clone();
-        let schedule = move || self.schedule(scheduler, (handle, guard), look);
+        let schedule = move || self.schedule(scheduler, (handle, guard, board), look);
         let ended = match thread::Builder::new().name("scheduler".to_owned()).spawn(schedule)?.join() {
             Ok(ended) => ended?,
             Err(payload) => panicked("scheduler", &driver::panic_text(&*payload)),
         };
         // Ends what is left of runs, and with them the last who could send to the guardian.
         jobs.shutdown_timeout(LEFTOVERS);
-        match guardian.join() {
-            Ok(()) => Ok(ended),
-            Err(payload) => Ok(panicked("guardian", &driver::panic_text(&*payload))),
-        }
+        let threads = [("http", http.map_or(Ok(()), Server::stop)), ("guardian", guardian.join())];
+        let failed = threads.into_iter().filter_map(|(task, ended)| Some((task, ended.err()?)));
+        Ok(failed.map(|(task, payload)| panicked(task, &driver::panic_text(&*payload))).last().unwrap_or(ended))
+    }
+
+    /// Starts to answer HTTP requests: until the last thread has ended, so that a drain can be watched.
+    fn answer(&self, listener: TcpListener, board: Arc<Board>) -> io::Result<Server> {
+        let address = listener.local_addr()?;
+        let Settings { me, namespace, clock, reading, token_file, .. } = &self.settings;
+        let parts = server::Parts {
+            board,
+            clock: Arc::clone(clock),
+            store: Arc::clone(reading),
+            me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
+            token_file: token_file.clone(),
+            meter: None,
+        };
+        let server = Server::start(listener, parts)?;
+        events::http_listening(address);
+        Ok(server)
     }
 
     /// The scheduler's thread.
-    fn schedule(self, scheduler: Scheduler, (jobs, guard): (Handle, Guard), look: Look) -> io::Result<Ended> {
+    fn schedule(
+        self,
+        scheduler: Scheduler,
+        (jobs, guard, board): (Handle, Guard, Arc<Board>),
+        look: Look,
+    ) -> io::Result<Ended> {
         let Scheduler { runtime, signals } = scheduler;
         let end = runtime.block_on(async {
-            let driver = self.driver(signals, (jobs, guard), look)?;
+            let driver = self.driver(signals, (jobs, guard, board), look)?;
             Ok::<_, io::Error>(driver.run().await)
         })?;
         // A store that does not answer does not hold up the end.
@@ -237,16 +288,25 @@ impl Daemon {
         })
     }
 
-    fn driver(self, signals: Signals, (jobs, guard): (Handle, Guard), look: Look) -> io::Result<Driver> {
-        let Settings { me, loaded, sources, jobs: paths, store, drain_timeout, clock, ends_with_stdin, .. } =
-            self.settings;
+    fn driver(
+        self,
+        signals: Signals,
+        (jobs, guard, board): (Handle, Guard, Arc<Board>),
+        look: Look,
+    ) -> io::Result<Driver> {
+        let Settings {
+            me, loaded, sources, jobs: paths, store, drain_timeout, clock, metrics, ends_with_stdin, ..
+        } = self.settings;
+        let store: Arc<dyn Store> = Arc::new(Metered::new(store, Arc::clone(&metrics), Arc::clone(&clock)));
         let table = Arc::new(loaded.table);
         let (sender, inbox) = mpsc::channel::<Message>(INBOX);
-        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock)));
+        let told = (Arc::clone(&metrics), Arc::clone(&board));
+        let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock), told));
         let mut chores = JoinSet::new();
         chores.spawn(signals::pass_on(signals, sender.clone()));
         chores.spawn(Arc::clone(&store_watch).keep());
         chores.spawn(Arc::clone(&store_watch).compare_identity(sender.clone()));
+        chores.spawn(FleetWatch::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)).keep());
         if ends_with_stdin {
             chores.spawn(signals::watch_stdin(sender.clone()));
         }
@@ -261,13 +321,17 @@ impl Daemon {
                 paths,
                 read: Arc::new(move || config::read(&read_from)),
             };
-            let (reloader, wishes) = Reloader::new(origin, (Arc::clone(&clock), sender.clone()), look);
+            let (reloader, wishes) =
+                Reloader::new(origin, (Arc::clone(&clock), sender.clone()), (look, Arc::clone(&metrics)));
+            chores.spawn(tell_of_files(reloader.watch(), Arc::clone(&board)));
             chores.spawn(reloader.keep());
+            chores.spawn(pass_on_wishes(Arc::clone(&board), wishes.clone()));
             Some(wishes)
         };
         let engine = Engine::new(me.clone(), &table, clock.now());
         let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
         let hands = Hands {
+            board,
             store,
             store_watch,
             ask_limit: perform::ask_limit(table.scheduler.lock_lease),
@@ -277,8 +341,10 @@ impl Daemon {
                 guard,
                 inbox: sender,
                 redaction: table.scheduler.redact.clone(),
+                metrics: Arc::clone(&metrics),
             },
-            reporter: Reporter::new(&table),
+            reporter: Reporter::new(&table, Arc::clone(&metrics)),
+            metrics,
             jobs,
             controls: BTreeMap::new(),
             finished: 0,
@@ -286,7 +352,26 @@ impl Daemon {
             running: JoinSet::new(),
             chores,
         };
-        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload })
+        Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload, looked_at: None })
+    }
+}
+
+/// Passes on that somebody wants the files of the table to be read, for as long as anybody reads them.
+async fn pass_on_wishes(board: Arc<Board>, wishes: mpsc::Sender<Cause>) {
+    while !wishes.is_closed() {
+        board.reload_asked().await;
+        // Where one wish waits, this is the same.
+        let _ = wishes.try_send(Cause::Api);
+    }
+}
+
+/// Passes on how it stands with the files of the table, for as long as they are looked at.
+async fn tell_of_files(mut reload: watch::Receiver<Reload>, board: Arc<Board>) {
+    while reload.changed().await.is_ok() {
+        let Reload { last_success, refused, .. } = reload.borrow_and_update().clone();
+        let refused =
+            refused.map(|reload::Refused { since, problems, first }| server::Refused { since, problems, first });
+        board.files_changed(server::Files { loaded_at: last_success, refused });
     }
 }
 

@@ -12,12 +12,18 @@ use crate::engine::Notice;
 use crate::engine::RequestId;
 use crate::engine::StartOrder;
 use crate::engine::StoreFailure;
+use crate::job::JobName;
 use crate::job::Presence;
 use crate::job::RunKey;
 use crate::job::Step;
+use crate::server::Board;
+use crate::server::StoreState;
 use crate::store::Error;
 use crate::store::Store;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::events;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,11 +48,14 @@ pub struct Drained {
 
 /// Everything that effects need.
 pub struct Hands {
+    /// What is shown of the daemon.
+    pub board: Arc<Board>,
     pub store: Arc<dyn Store>,
     pub store_watch: Arc<StoreWatch>,
     pub ask_limit: Duration,
     pub launcher: Launcher,
     pub reporter: Reporter,
+    pub metrics: Arc<Metrics>,
     /// Where jobs live: threads of their own.
     pub jobs: Handle,
     /// Runs from order to end.
@@ -87,14 +96,22 @@ impl Hands {
         match event {
             Event::Ended { run, .. } | Event::NotStarted { run, .. } => {
                 self.controls.remove(run);
+                self.count_running(&run.job);
             }
             Event::TableChanged(table) => {
+                self.board.table_changed(Arc::clone(table));
                 self.reporter.follow(table);
                 self.ask_limit = ask_limit(table.scheduler.lock_lease);
                 self.launcher.redaction = table.scheduler.redact.clone();
+                let running: BTreeSet<&JobName> = self.controls.keys().map(|run| &run.job).collect();
+                running.into_iter().for_each(|job| self.count_running(job));
             }
             _ => {}
         }
+    }
+
+    fn count_running(&self, job: &JobName) {
+        self.metrics.running(job, self.controls.keys().filter(|run| run.job == *job).count());
     }
 
     fn guard(&self) -> &Guard {
@@ -111,6 +128,9 @@ impl Hands {
     }
 
     fn meet(&mut self, mine: Box<Presence>, gone: Vec<Presence>) {
+        if let Some(offset_ms) = mine.offset_ms {
+            self.metrics.clock_offset(offset_ms);
+        }
         let (store, clock, limit) = (Arc::clone(&self.store), Arc::clone(&self.launcher.clock), self.ask_limit);
         self.asking.spawn(async move {
             let sent = clock.now().boot;
@@ -135,6 +155,7 @@ impl Hands {
     fn start(&mut self, order: Box<StartOrder>) {
         let (control, orders) = Control::new(&order);
         self.controls.insert(order.run.clone(), control);
+        self.count_running(&order.run.job);
         self.running.spawn_on(self.launcher.clone().carry_out(order, orders), &self.jobs);
     }
 
@@ -145,14 +166,23 @@ impl Hands {
     }
 
     fn notice(&mut self, notice: Notice) {
+        let mut ceases = false;
         match &notice {
             Notice::StoreConnected { outage } => {
+                self.board.store_changed(StoreState::Up);
                 self.chores.spawn(Arc::clone(&self.store_watch).greet(*outage));
+            }
+            Notice::StoreLost { detail, .. } => {
+                let since = self.launcher.clock.now().wall;
+                ceases = self.board.store_changed(StoreState::Away { since, detail: detail.clone() });
             }
             Notice::RunFinished { .. } => self.finished += 1,
             _ => {}
         }
         self.reporter.say(notice);
+        if ceases {
+            events::daemon_not_ready("store_away");
+        }
     }
 }
 

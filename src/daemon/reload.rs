@@ -22,6 +22,8 @@ use crate::job::JobTable;
 use crate::job::TableChanges;
 use crate::telemetry::events;
 use crate::telemetry::events::TableRefused;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::Reloaded;
 use chrono::DateTime;
 use chrono::Utc;
 use std::collections::hash_map::RandomState;
@@ -73,6 +75,8 @@ pub enum Cause {
     Event,
     /// HUP.
     Signal,
+    /// A request over HTTP.
+    Api,
 }
 
 impl Cause {
@@ -83,12 +87,13 @@ impl Cause {
             Self::Timer => "timer",
             Self::Event => "event",
             Self::Signal => "signal",
+            Self::Api => "api",
         }
     }
 
     /// Somebody asked, and is to hear how it is.
     const fn is_asked(self) -> bool {
-        matches!(self, Self::Signal)
+        matches!(self, Self::Signal | Self::Api)
     }
 }
 
@@ -192,6 +197,7 @@ pub struct Reloader {
     asked: mpsc::Receiver<Cause>,
     folders: Option<Arc<Folders>>,
     look: Look,
+    metrics: Arc<Metrics>,
     pace: Pace,
     /// The reading under way.
     reading: Option<oneshot::Receiver<Reading>>,
@@ -206,7 +212,7 @@ impl Reloader {
     pub fn new(
         origin: Origin,
         (clock, inbox): (Arc<dyn Clock>, mpsc::Sender<Message>),
-        look: Look,
+        (look, metrics): (Look, Arc<Metrics>),
     ) -> (Self, mpsc::Sender<Cause>) {
         let folders = Folders::new().map(Arc::new);
         if let Err(error) = &folders {
@@ -217,7 +223,7 @@ impl Reloader {
         let (revision, last_success) = (origin.table.revision.clone(), clock.now().wall);
         let (state, _) = watch::channel(Reload { revision, last_success, cause: Cause::Start, refused: None });
         let (folders, pace, reading, refused) = (folders.ok(), Pace::default(), None, None);
-        (Self { origin, clock, inbox, asked, folders, look, pace, reading, refused, state }, wishes)
+        (Self { origin, clock, inbox, asked, folders, look, metrics, pace, reading, refused, state }, wishes)
     }
 
     /// How it stands, now and later.
@@ -289,6 +295,7 @@ impl Reloader {
             return Some(());
         }
         if self.refused.as_ref() == Some(&fingerprint) && !cause.is_asked() {
+            self.metrics.reloaded(Reloaded::Refused);
             return Some(());
         }
         let now = self.clock.now().wall;
@@ -320,6 +327,7 @@ impl Reloader {
     }
 
     fn refuse(&mut self, cause: Cause, key: &str, (problems, first): (usize, String)) {
+        self.metrics.reloaded(Reloaded::Refused);
         if self.refused.as_deref() == Some(key) && !cause.is_asked() {
             return;
         }
@@ -334,6 +342,7 @@ impl Reloader {
     }
 
     fn unchanged(&mut self, cause: Cause) {
+        self.metrics.reloaded(Reloaded::Unchanged);
         let again = self.refused.take().is_some();
         events::table_unchanged(&self.origin.table.revision, cause.as_str(), again);
         self.state.send_if_modified(|state| state.refused.take().is_some());
@@ -359,6 +368,7 @@ impl Reloader {
         let replacement = Replacement { table: Arc::clone(&table), previous, changes, cause, taken };
         self.inbox.send(Message::Replace(Box::new(replacement))).await.ok()?;
         is_taken.await.ok()?;
+        self.metrics.reloaded(Reloaded::Replaced);
         self.origin.fingerprint = fingerprint;
         self.refused = None;
         let (revision, last_success) = (table.revision.clone(), self.clock.now().wall);

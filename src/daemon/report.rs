@@ -1,4 +1,4 @@
-//! What the engine noticed, as events of the catalogue.
+//! What the engine noticed, as events of the catalogue and as counts of metrics: in one place, so that the two agree.
 
 use crate::engine::Disagreement;
 use crate::engine::Notice;
@@ -9,6 +9,7 @@ use crate::job::JobTable;
 use crate::job::LostRunPolicy;
 use crate::job::RunKey;
 use crate::job::fencing_token;
+use crate::schedule::zone_data_version;
 use crate::telemetry::events;
 use crate::telemetry::events::RunFields;
 use crate::telemetry::events::RunFinished;
@@ -16,8 +17,11 @@ use crate::telemetry::events::RunLost;
 use crate::telemetry::events::RunRetried;
 use crate::telemetry::events::RunSkipped;
 use crate::telemetry::events::TableDisagrees;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::PRESENCE;
 use chrono::DateTime;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What is to be done when members cannot meet.
@@ -54,23 +58,25 @@ pub struct Reporter {
     policies: BTreeMap<JobName, LostRunPolicy>,
     /// How far clocks may differ.
     tolerance: Duration,
+    metrics: Arc<Metrics>,
 }
 
 impl Reporter {
     /// For the jobs of a table.
-    pub fn new(table: &JobTable) -> Self {
-        let policies = table.jobs.iter().map(|job| (job.name.clone(), job.lost_run_policy)).collect();
-        Self { policies, tolerance: table.scheduler.clock_skew_tolerance }
+    pub fn new(table: &JobTable, metrics: Arc<Metrics>) -> Self {
+        let mut reporter = Self { policies: BTreeMap::new(), tolerance: Duration::ZERO, metrics };
+        reporter.follow(table);
+        reporter
     }
 
     /// Another table is in force. Of jobs that it does not have runs may still be going, under the policy that they had.
     pub fn follow(&mut self, table: &JobTable) {
-        let Self { policies, tolerance } = Self::new(table);
-        self.policies.extend(policies);
-        self.tolerance = tolerance;
+        self.policies.extend(table.jobs.iter().map(|job| (job.name.clone(), job.lost_run_policy)));
+        self.tolerance = table.scheduler.clock_skew_tolerance;
+        self.metrics.follow(table, zone_data_version());
     }
 
-    /// Says it. `StoreConnected` is said by [`super::store_watch`], which knows more.
+    /// Says it, and counts it. `StoreConnected` is said by [`super::store_watch`], which knows more.
     pub fn say(&self, notice: Notice) {
         match notice {
             Notice::StoreConnected { .. } => {}
@@ -87,7 +93,10 @@ impl Reporter {
                 events::store_forgot(jobs, since);
             }
             Notice::StoreLost { kind, detail } => events::store_lost(kind, &detail),
-            Notice::MeetingFails { detail } => events::store_unsafe("presence", &detail, PRESENCE_WANTED),
+            Notice::MeetingFails { detail } => {
+                self.metrics.meeting_fails(true);
+                events::store_unsafe(PRESENCE, &detail, PRESENCE_WANTED);
+            }
             Notice::TableDisagrees(found) => {
                 let Disagreement { revision, others, differs, jobs, detail, lasting } = *found;
                 let (others, differs, jobs) = (&others[..], &differs[..], &jobs[..]);
@@ -109,21 +118,26 @@ impl Reporter {
             Notice::RunCancelled { facts, by } => events::run_cancelled(&claimed(facts), &by),
             Notice::RunClaimed { facts, took } => events::run_claimed(&claimed(facts), took),
             Notice::RunSkipped { facts, reason, holder, holder_run, age } => {
+                self.metrics.skipped(&facts.run.job, reason);
                 let holder_run = holder_run.map(|tick| RunKey::new(facts.run.job.clone(), tick));
                 let holder = holder.as_ref();
                 let skipped = RunSkipped { reason, holder, holder_run: holder_run.as_ref(), age };
                 events::run_skipped(&unclaimed(facts), skipped);
             }
             Notice::RunMissed { facts, reason, late_ms } => {
+                self.metrics.missed(&facts.run.job, reason, 1);
                 events::run_missed(&unclaimed(facts), reason, length(late_ms));
             }
             Notice::RunsMissed { job, first, through, count, reason } => {
+                self.metrics.missed(&job, reason, count);
                 events::runs_missed(&job, (first, through), count, reason);
             }
             Notice::RunStarted { facts, start_delay_ms, pid } => {
+                self.metrics.started(length(start_delay_ms));
                 events::run_started(&claimed(facts), length(start_delay_ms), pid);
             }
             Notice::RunRetried { facts, ending, next_in } => {
+                self.metrics.retried(&facts.run.job);
                 let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
                 let (exit_code, signal, http_status) = (ending.exit_code, ending.signal, ending.http_status);
                 let retried = RunRetried { exit_code, signal, http_status, error, next_attempt: next_in };
@@ -132,14 +146,18 @@ impl Reporter {
             Notice::RunStopping { facts, cause } => events::run_stopping(&claimed(facts), cause.as_str()),
             Notice::RunKilled { facts, cause, grace } => events::run_killed(&claimed(facts), cause.as_str(), grace),
             Notice::RunFinished { facts, ending, attempts, output_bytes } => {
+                let took = Duration::from_millis(ending.duration_ms);
+                self.metrics.finished(&facts.run.job, ending.outcome, took);
                 events::run_finished(&claimed(facts), RunFinished { ending: &ending, attempts, output_bytes });
             }
             Notice::RunUnrecorded { facts, detail } => events::run_unrecorded(&claimed(facts), &detail),
             Notice::RunLost { facts, holder, rerun } => {
+                self.metrics.lost(&facts.run.job);
                 let policy = if rerun { LostRunPolicy::Rerun } else { LostRunPolicy::Report };
                 events::run_lost(&claimed(facts), RunLost { holder: &holder, policy });
             }
             Notice::LeaseLost { facts, holder, unconfirmed_for, stops: _ } => {
+                self.metrics.lease_lost(&facts.run.job);
                 let policy = self.policies.get(&facts.run.job).copied().unwrap_or(LostRunPolicy::Report);
                 events::lease_lost(&claimed(facts), holder.as_ref(), policy, unconfirmed_for);
             }
@@ -150,6 +168,7 @@ impl Reporter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::SystemClock;
     use crate::config::Source;
     use crate::config::load;
 
@@ -160,9 +179,13 @@ mod tests {
         load(&[Source::new("jobs.yaml", text.into_bytes())], DateTime::default()).unwrap().table
     }
 
+    fn reporter(table: &JobTable) -> Reporter {
+        Reporter::new(table, Arc::new(Metrics::new(Arc::new(SystemClock), "memory:")))
+    }
+
     #[test]
     fn lines_follow_the_table_in_force_and_runs_of_removed_jobs_keep_their_policy() {
-        let mut reporter = Reporter::new(&table("1s", "name: a, lostRunPolicy: Rerun"));
+        let mut reporter = reporter(&table("1s", "name: a, lostRunPolicy: Rerun"));
         reporter.follow(&table("3s", "name: b, lostRunPolicy: Rerun"));
         let policy = |name: &str| reporter.policies.get(&JobName::new(name).unwrap()).copied();
         assert_eq!((policy("a"), policy("b")), (Some(LostRunPolicy::Rerun), Some(LostRunPolicy::Rerun)));

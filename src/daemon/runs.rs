@@ -25,6 +25,7 @@ use crate::telemetry::events;
 use crate::telemetry::events::RunFields;
 use crate::telemetry::events::RunOutput;
 use crate::telemetry::logging;
+use crate::telemetry::metrics::Metrics;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,6 +108,7 @@ pub struct Launcher {
     pub inbox: mpsc::Sender<Message>,
     /// What must not be seen of what jobs say, for the runs that start from now on.
     pub redaction: Redaction,
+    pub metrics: Arc<Metrics>,
 }
 
 /// Why there is no process, and no request.
@@ -209,9 +211,10 @@ impl Launcher {
         let _ = self.inbox.send(started).await;
         let Orders { stop, lease_end } = orders;
         let fields = report::fields_of(order);
-        let taken = forward((lines, order.spec.output.mode), is_said, &fields);
+        let taken = self.forward((lines, order.spec.output.mode), is_said, &fields);
         let (exit, ()) = tokio::join!(until_it_ends(running, stop), taken);
         if exit.dropped_lines > 0 {
+            self.metrics.output_truncated(&fields.run.job, exit.dropped_lines);
             events::run_output_dropped(&fields, exit.dropped_lines);
         }
         let lease_end = *lease_end.borrow();
@@ -231,6 +234,29 @@ impl Launcher {
     async fn disarm(&self, order: &StartOrder) {
         if order.guarded {
             self.guard.disarm((order.run.clone(), order.start)).await;
+        }
+    }
+
+    /// Takes lines as they come, but none before the line that says that the run was started.
+    async fn forward(
+        &self,
+        (mut lines, mode): (mpsc::Receiver<OutputLine>, OutputMode),
+        is_said: oneshot::Receiver<()>,
+        fields: &RunFields,
+    ) {
+        let _ = is_said.await;
+        while let Some(line) = lines.recv().await {
+            let OutputLine { stream, line, truncated, .. } = line;
+            if truncated {
+                self.metrics.output_truncated(&fields.run.job, 1);
+            }
+            match mode {
+                OutputMode::Log => {
+                    events::run_output(fields, RunOutput { stream: stream.as_str(), line: &line, truncated });
+                }
+                OutputMode::Passthrough => logging::passthrough(&line),
+                OutputMode::Discard => {}
+            }
         }
     }
 
@@ -254,25 +280,6 @@ async fn until_it_ends(running: Running, mut stop: watch::Receiver<Stop>) -> exe
         tokio::select! {
             exit = &mut ended => return exit,
             changed = stop.changed(), if may_be_asked => may_be_asked = changed.is_ok(),
-        }
-    }
-}
-
-/// Takes lines as they come, but none before the line that says that the run was started.
-async fn forward(
-    (mut lines, mode): (mpsc::Receiver<OutputLine>, OutputMode),
-    is_said: oneshot::Receiver<()>,
-    fields: &RunFields,
-) {
-    let _ = is_said.await;
-    while let Some(line) = lines.recv().await {
-        let OutputLine { stream, line, truncated, .. } = line;
-        match mode {
-            OutputMode::Log => {
-                events::run_output(fields, RunOutput { stream: stream.as_str(), line: &line, truncated });
-            }
-            OutputMode::Passthrough => logging::passthrough(&line),
-            OutputMode::Discard => {}
         }
     }
 }

@@ -5,14 +5,14 @@
 use super::driver::Message;
 use crate::clock::Clock;
 use crate::engine::Event;
+use crate::server::Board;
 use crate::store::Probe;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::StoreConnected;
+use crate::telemetry::metrics::Metrics;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -30,14 +30,18 @@ const UNREGISTERED_FOR: Duration = Duration::from_secs(30 * 86_400);
 pub struct StoreWatch {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    /// `daemon_ready` was said.
-    is_ready: AtomicBool,
+    metrics: Arc<Metrics>,
+    board: Arc<Board>,
 }
 
 impl StoreWatch {
-    /// For a store.
-    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, is_ready: AtomicBool::new(false) }
+    /// For a store. Metrics and board are told when it has answered.
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        (metrics, board): (Arc<Metrics>, Arc<Board>),
+    ) -> Self {
+        Self { store, clock, metrics, board }
     }
 
     /// The store answered for the first time (`None`), or again after an outage.
@@ -58,10 +62,15 @@ impl StoreWatch {
             server_version: probe.as_ref().map(|probe| probe.version.as_str()),
             reach: probe.as_ref().map(|probe| probe.reach.as_str()),
         });
+        if let Some(Probe { findings, .. }) = &probe {
+            let failing: Vec<&'static str> = findings.iter().map(|finding| finding.check).collect();
+            self.metrics.store_unsafe(&failing);
+        }
         for finding in probe.iter().flat_map(|Probe { findings, .. }| findings) {
             events::store_unsafe(finding.check, &finding.found, &finding.wanted);
         }
-        if !self.is_ready.swap(true, Ordering::Relaxed) {
+        self.metrics.ready();
+        if self.board.store_seen() {
             events::daemon_ready();
         }
     }

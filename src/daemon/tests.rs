@@ -5,6 +5,7 @@ use super::driver::End;
 use super::driver::Message;
 use super::guard::Guard;
 use super::guard::Order;
+use super::metered::Metered;
 use super::perform;
 use super::perform::Hands;
 use super::report::Reporter;
@@ -35,11 +36,13 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
 use crate::secret::Redaction;
+use crate::server::Board;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Identity;
 use crate::store::Probe;
 use crate::store::Store;
+use crate::telemetry::metrics::Metrics;
 use async_trait::async_trait;
 use chrono::DateTime;
 use chrono::Utc;
@@ -54,7 +57,7 @@ use tokio::task::JoinSet;
 
 /// A store that does one thing whatever it is asked.
 #[derive(Debug, Clone, Copy)]
-enum Broken {
+pub(super) enum Broken {
     Silent,
     Refusing,
     Panicking,
@@ -120,29 +123,42 @@ fn me() -> ReplicaId {
 }
 
 /// Everything around a driver, and what a test takes from it.
-struct Bench {
-    driver: Driver,
-    orders: mpsc::Receiver<Order>,
-    sender: mpsc::Sender<Message>,
+pub(super) struct Bench {
+    pub(super) driver: Driver,
+    pub(super) orders: mpsc::Receiver<Order>,
+    pub(super) sender: mpsc::Sender<Message>,
 }
 
 fn bench(store: Broken) -> Bench {
-    let (store, clock): (Arc<dyn Store>, Arc<dyn Clock>) = (Arc::new(store), Arc::new(SystemClock));
-    let table = table("true");
+    let mut bench = bench_of(me(), Arc::new(store), &table("true"));
+    bench.driver.hands.ask_limit = Duration::from_millis(50);
+    bench
+}
+
+/// A replica on a store whose requests are counted.
+pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -> Bench {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));
+    let store: Arc<dyn Store> = Arc::new(Metered::new(store, Arc::clone(&metrics), Arc::clone(&clock)));
     let (guard, orders) = Guard::new();
     let (sender, inbox) = mpsc::channel(16);
+    let now = clock.now();
+    let board = Arc::new(Board::new(Arc::new(table.clone()), (now.wall, now.boot), false));
     let hands = Hands {
+        board: Arc::clone(&board),
         store: Arc::clone(&store),
-        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock))),
-        ask_limit: Duration::from_millis(50),
+        store_watch: Arc::new(StoreWatch::new(store, Arc::clone(&clock), (Arc::clone(&metrics), board))),
+        ask_limit: perform::ask_limit(table.scheduler.lock_lease),
         launcher: Launcher {
-            me: me(),
+            me: me.clone(),
             clock: Arc::clone(&clock),
             guard,
             inbox: sender.clone(),
             redaction: Redaction::default(),
+            metrics: Arc::clone(&metrics),
         },
-        reporter: Reporter::new(&table),
+        reporter: Reporter::new(table, Arc::clone(&metrics)),
+        metrics,
         jobs: Handle::current(),
         controls: BTreeMap::new(),
         finished: 0,
@@ -150,9 +166,10 @@ fn bench(store: Broken) -> Bench {
         running: JoinSet::new(),
         chores: JoinSet::new(),
     };
-    let engine = Engine::new(me(), &table, clock.now());
+    let engine = Engine::new(me, table, clock.now());
     let timer = Timer::new().unwrap();
-    let driver = Driver { engine, clock, timer, inbox, hands, drain_timeout: Duration::ZERO, reload: None };
+    let driver =
+        Driver { engine, clock, timer, inbox, hands, drain_timeout: Duration::ZERO, reload: None, looked_at: None };
     Bench { driver, orders, sender }
 }
 

@@ -150,7 +150,8 @@ impl Engine {
         // do orders that were found together. What began after ours was due, and is older, was late itself.
         let began_late = |other: &RunRecord| other.begun_at >= run.scheduled_for.millis();
         let is_ahead = |other: &RunRecord| match run.scheduled_for.is_manual() {
-            true => tick.is_manual() && began_late(other),
+            // One that is started again was not found with ours.
+            true => tick.is_manual() && other.start <= 1 && began_late(other),
             false => {
                 ours.spec.catch_up == CatchUp::All && (other.trigger == Trigger::CatchUp.as_str() || began_late(other))
             }

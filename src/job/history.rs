@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::Serialize;
 
 /// One entry of a job's history: a decided tick. JSON in the store.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryEntry {
     /// The tick, RFC 3339.
     pub scheduled_for: String,

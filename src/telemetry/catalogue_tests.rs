@@ -30,9 +30,10 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: [&str; 4] = [
+const CODE: [&str; 5] = [
     include_str!("events.rs"),
     include_str!("events/fleet.rs"),
+    include_str!("events/http.rs"),
     include_str!("events/orders.rs"),
     include_str!("events/table.rs"),
 ];
@@ -79,6 +80,11 @@ fn raise_events_of_the_daemon() {
     setting_warning("--store", "a password in an argument");
     signal_ignored("HUP", "restart");
     daemon_ready();
+    daemon_not_ready("draining");
+    daemon_not_ready("store_away");
+    api_denied("trigger", [127, 0, 0, 1].into(), 2);
+    api_called("trigger", "nightly", ("ada@10.0.0.7", [10, 0, 0, 7].into()), "done");
+    http_listening(([127, 0, 0, 1], 8080).into());
     daemon_draining("TERM", 2, second);
     daemon_drained(second, 2);
     drain_expired(&[run().run]);

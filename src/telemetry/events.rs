@@ -70,6 +70,7 @@ macro_rules! run_event {
 }
 
 mod fleet;
+mod http;
 mod orders;
 mod table;
 
@@ -79,6 +80,7 @@ pub use fleet::clock_skewed;
 pub use fleet::schedule_unreadable;
 pub use fleet::table_agrees;
 pub use fleet::table_disagrees;
+pub use http::*;
 pub use orders::*;
 pub use table::*;
 
@@ -143,6 +145,15 @@ pub fn signal_ignored(signal: &str, detail: &str) {
 /// The table is loaded and the store answered: from now on ticks are claimed.
 pub fn daemon_ready() {
     event!(INFO, "daemon_ready", "daemon ready");
+}
+
+/// It has ceased to be ready: `draining`, or in strict readiness `store_away`.
+pub fn daemon_not_ready(reason: &'static str) {
+    if reason == "draining" {
+        event!(INFO, "daemon_not_ready", "daemon not ready: it is ending", reason);
+    } else {
+        event!(WARN, "daemon_not_ready", "daemon not ready", reason);
+    }
 }
 
 /// The first signal to stop came: no tick is claimed any more.

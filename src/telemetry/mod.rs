@@ -8,4 +8,5 @@ mod catalogue_tests;
 pub mod events;
 mod line;
 pub mod logging;
+pub mod metrics;
 mod queue;

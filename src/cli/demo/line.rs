@@ -50,6 +50,7 @@ pub fn render(line: &str) -> Option<(Tone, String)> {
     let told = match name {
         "run_output" => format!("| {}", text("line")),
         "run_skipped" if text("reason") == "claimed_by_other" => format!("{} has it", text("holder")),
+        "http_listening" => format!("its page is http://{}/", text("address")),
         _ => details(&event),
     };
     Some((tone, format!("{time} {name:<15} {job:<7} {told}").trim_end().to_owned()))

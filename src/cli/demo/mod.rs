@@ -158,7 +158,8 @@ impl<'a> Demo<'a> {
              kill {second}         it drains: starts nothing more, and ends when its jobs have ended\n  \
              kill -STOP {third}   it freezes: its guardian ends its jobs, the others go on (kill -CONT {third} wakes it)\n  \
              edit the table     they read it within 10 s, and a mistake in it changes nothing but a line of the log\n  \
-             onecron next --jobs {table}\n\nA replica that ended starts again after {} s. End with ^C.\n",
+             onecron next --jobs {table}\n  \
+             a browser          each replica has a page, at the address in its first line\n\nA replica that ended starts again after {} s. End with ^C.\n",
             START_AGAIN_AFTER.as_secs()
         )
     }

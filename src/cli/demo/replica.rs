@@ -46,7 +46,7 @@ impl Replica {
         let mut command = Command::new("/proc/self/exe");
         command.arg0("onecron").arg("run").arg("--jobs").arg(folder.join("jobs.yaml"));
         command.args(["--store", &store, "--namespace", "demo", "--instance", &format!("replica-{number}")]);
-        command.args(["--log-format", "json", "--log-level", "info", "--exit-with-stdin"]);
+        command.args(["--log-format", "json", "--log-level", "info", "--exit-with-stdin", "--listen", "127.0.0.1:0"]);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"ONECRON_")) {
             command.env_remove(name);
         }

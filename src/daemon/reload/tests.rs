@@ -65,7 +65,8 @@ fn bench(jobs: &[&str]) -> Bench {
     let fingerprint = config::fingerprint(&sources(&text(jobs)));
     let origin = Origin { table, fingerprint, paths: Vec::new(), read: Arc::new(move || read.read()) };
     let (sender, inbox) = mpsc::channel(16);
-    let (mut reloader, _) = Reloader::new(origin, (Arc::new(SystemClock), sender), Look::default());
+    let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
+    let (mut reloader, _) = Reloader::new(origin, (Arc::new(SystemClock), sender), (Look::default(), metrics));
     reloader.pace = Pace { settle: SHORT, read_within: Duration::from_millis(100), pause: SHORT };
     Bench { reloader, disk, inbox }
 }
@@ -156,6 +157,27 @@ async fn how_it_stands_is_kept_for_whoever_shows_it() {
     let after = bench.state();
     assert_eq!((after.cause, &after.refused), (Cause::Signal, &None));
     assert!(after.revision != before.revision && after.last_success >= before.last_success);
+}
+
+#[tokio::test]
+async fn every_look_is_counted_and_the_gauge_is_zero_for_as_long_as_the_files_are_refused() {
+    let mut bench = bench(&["a", "b"]);
+    let metrics = Arc::clone(&bench.reloader.metrics);
+    let shown = |line: &str| metrics.render().lines().any(|found| found == line);
+    bench.check(Cause::Timer).await;
+    assert!(shown("onecron_config_last_reload_successful 1"));
+    bench.disk.holds(&["jobs: [{}]".into()]);
+    for _ in 0..3 {
+        bench.check(Cause::Timer).await;
+        assert!(shown("onecron_config_last_reload_successful 0"), "also where nothing new is said");
+    }
+    bench.disk.holds(&[text(&["b"])]);
+    bench.check(Cause::Signal).await;
+    assert!(shown("onecron_config_last_reload_successful 1"));
+    for (result, count) in [("unchanged", 1), ("refused", 3), ("replaced", 1)] {
+        let line = format!("onecron_config_reloads_total{{result=\"{result}\"}} {count}");
+        assert!(shown(&line), "{line}\n{}", metrics.render());
+    }
 }
 
 #[tokio::test]

@@ -115,7 +115,9 @@ fn a_run_that_nobody_has_begun_is_cancelled_and_one_that_nobody_begins_in_time_i
     let (code, cancelled, errors) = ask(&fleet, "trigger gone");
     assert_eq!(code, 0);
     assert!(errors.contains("no replica is there"), "{errors}");
-    assert!(told(&fleet, &format!("cancel {cancelled}")).contains("nobody has it yet"));
+    assert!(told(&fleet, &format!("cancel {cancelled} --wait")).ends_with("cancelled, nobody had it yet"));
+    assert!(told(&fleet, &format!("show {cancelled}")).contains("cancelled"), "at once, and not when somebody looks");
+    assert_eq!(ask(&fleet, &format!("cancel {cancelled}")).0, 3, "it is over");
     let (_, late, _) = ask(&fleet, "trigger late");
     let (code, _, errors) = ask(&fleet, &format!("cancel {late}x"));
     assert_eq!(code, 2, "{errors}");
@@ -123,7 +125,6 @@ fn a_run_that_nobody_has_begun_is_cancelled_and_one_that_nobody_begins_in_time_i
     assert!(errors.contains("is not over after 3s: nobody has taken it"), "{answer} {errors}");
     let daemon = fleet.launch(1).start();
     let ends = |line: &Value, run: &str| line["run_id"] == run;
-    daemon.wait_for(|line| line["event"] == "run_cancelled" && ends(line, &cancelled), LIMIT);
     let missed = daemon.wait_for(|line| line["event"] == "run_missed" && ends(line, &late), LIMIT);
     assert_eq!(missed["reason"], "no_replica");
     assert!(fleet.ledger().is_empty());

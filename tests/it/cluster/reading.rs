@@ -4,8 +4,12 @@ use super::Fleet;
 use super::FleetStore;
 use super::orders::ask;
 use super::orders::told;
+use super::wall;
 use crate::processes;
+use chrono::DateTime;
+use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::time::Duration;
 
 const JOBS: &str = "  - {name: good, schedule: '* * * * * *', command: 'echo fine'}\n  \
                     - {name: bad, schedule: '* * * * * *', command: 'echo oh no; exit 3'}\n  \
@@ -55,4 +59,32 @@ fn the_commands_show_what_the_store_knows() {
         let (code, _, errors) = ask(&fleet, "show bad@2001-01-01T00:00:00Z");
         assert!(code == 1 && errors.contains("knows no run"), "{errors}");
     }
+}
+
+#[test]
+fn a_job_that_no_replica_has_any_more_is_told_as_gone() {
+    let keep = "  - {name: stays, schedule: '0 0 1 1 *', command: 'true'}\n";
+    let both = format!("{keep}  - {{name: leaves, schedule: '* * * * * *', command: 'true'}}\n");
+    let mut fleet = Fleet::start(&both, FleetStore::sqlite(), 1);
+    processes::until("it has run", || !fleet.history("leaves").is_empty());
+    let mut only = fleet.daemons.remove(0);
+    only.signal(Signal::SIGTERM);
+    assert_eq!(only.wait_for_exit(), 0);
+    std::fs::write(fleet.table.path(), format!("scheduler: {{lockLease: 5s}}\njobs:\n{keep}")).unwrap();
+    // Its last registration must be older than the table by more than replicas take to register.
+    let registered_at = json(&fleet, "jobs")[0]["registered_at"].as_str().unwrap().to_owned();
+    let registered_at = DateTime::parse_from_rfc3339(&registered_at).unwrap().timestamp();
+    processes::until("six seconds have passed", || wall() > registered_at + 6);
+    let daemon = fleet.launch(2).start();
+    fleet.daemons.push(daemon);
+    let limit = Duration::from_secs(60);
+    processes::until_limit("the job is gone", limit, || json(&fleet, "jobs")[0]["state"] == "gone");
+    let jobs = json(&fleet, "jobs");
+    assert_eq!((&jobs[0]["name"], &jobs[0]["next"]), (&"leaves".into(), &Value::Array(Vec::new())), "{jobs}");
+    assert_eq!(jobs[1]["state"], "active");
+    assert!(told(&fleet, "why leaves").contains("no replica that is there has the job in its table"));
+    assert!(told(&fleet, "status").contains("leaves  gone"));
+    let (code, run, errors) = ask(&fleet, "trigger leaves");
+    assert!(code == 0 && errors.contains("has the job in its table"), "{errors}");
+    assert!(told(&fleet, &format!("cancel {run}")).ends_with("cancelled, nobody had it yet"));
 }

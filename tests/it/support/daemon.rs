@@ -81,7 +81,8 @@ impl Launch {
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUEST_METHOD"] {
             command.env_remove(name).env_remove(name.to_lowercase());
         }
-        command.envs(self.env.clone());
+        // Many daemons run at once here, and one port is one.
+        command.env("ONECRON_LISTEN", "none").envs(self.env.clone());
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }

@@ -1,0 +1,73 @@
+//! What a daemon answers over HTTP: probes, metrics, JSON and a page for people. A thread and a runtime of its own.
+//!
+//! ```text
+//!   daemon ── Board (what it is doing) ──────────────►  site.rs ◄─ fleet.rs ◄── Store
+//!   listen.rs ─► serve.rs: connections ─► routes.rs ─► health.rs, api.rs (with view.rs), actions.rs (with token.rs)
+//! ```
+//!
+//! Nothing in here can hold up the scheduler. It is never waited for: what the daemon says goes to a [`Board`], which is
+//! read from there. What comes from clients is bounded in number, size and time (`serve.rs`).
+
+mod actions;
+mod api;
+mod board;
+mod fleet;
+mod health;
+mod listen;
+mod page;
+mod problem;
+mod routes;
+mod serve;
+mod site;
+pub mod token;
+mod view;
+
+pub use board::Board;
+pub use board::Files;
+pub use board::Refused;
+pub use board::Standing;
+pub use board::StoreState;
+pub use listen::DEFAULT_LISTEN;
+pub use listen::Listen;
+pub use listen::bind;
+pub use serve::Server;
+pub use view::Identity;
+
+use crate::clock::Clock;
+use crate::store::Store;
+use site::Site;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What counts requests and writes metrics.
+pub trait Meter: Send + Sync {
+    /// Everything that was counted, in the text format of Prometheus.
+    fn render(&self) -> String;
+
+    /// A request was answered. Routes are those of the router, with their braces; what has none is `other`.
+    fn answered(&self, route: &'static str, method: &'static str, code: u16);
+}
+
+/// What answers are made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// What the daemon is doing.
+    pub board: Arc<Board>,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// What the fleet is read from and acted upon through: best a connection of its own.
+    pub store: Arc<dyn Store>,
+    /// Who this is.
+    pub me: Identity,
+    /// Where the token of those is who may act; without it, nobody may.
+    pub token_file: Option<PathBuf>,
+    /// Counts, and writes `/metrics`; without it there is nothing to be had at that path.
+    pub meter: Option<Arc<dyn Meter>>,
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parts").field("board", &self.board).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,134 @@
+//! Who may act: whoever has the content of a file. Without a file, nobody.
+
+use super::Site;
+use super::problem::Problem;
+use super::serve::Remote;
+use crate::clock::Boot;
+use crate::secret::Secret;
+use crate::telemetry::events;
+use axum::http::HeaderMap;
+use axum::http::StatusCode;
+use axum::http::header;
+use std::fs::File;
+use std::io;
+use std::io::Read;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+use subtle::ConstantTimeEq;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+/// A shorter token can be guessed.
+const LEAST: usize = 16;
+const MOST: u64 = 4096;
+/// How long the file may take.
+const READ_WITHIN: Duration = Duration::from_secs(2);
+/// So often at most it is said that somebody was denied.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Token {
+    file: Option<PathBuf>,
+    denied: Mutex<Denied>,
+}
+
+#[derive(Debug, Default)]
+struct Denied {
+    said_at: Option<Boot>,
+    /// Since then.
+    unsaid: u64,
+}
+
+/// Reads a token.
+///
+/// # Errors
+/// The file cannot be read, or has no token that is worth the name.
+pub fn read(file: &Path) -> io::Result<Secret<String>> {
+    let mut text = String::new();
+    File::open(file)?.take(MOST).read_to_string(&mut text)?;
+    let text = text.trim();
+    let is_one = text.len() >= LEAST && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let refused = || {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("a token is one word of at least {LEAST} letters and digits"),
+        )
+    };
+    if is_one { Ok(Secret::new(text.to_owned())) } else { Err(refused()) }
+}
+
+impl Token {
+    /// In a file, that is read at each request: it may be another by then.
+    pub fn new(file: Option<PathBuf>) -> Self {
+        Self { file, denied: Mutex::default() }
+    }
+
+    async fn wanted(&self) -> Result<Secret<String>, Problem> {
+        let Some(file) = self.file.clone() else {
+            let detail = "this daemon has no token, and so nobody may act: start it with --api-token-file, or use the command line";
+            return Err(Problem::new(StatusCode::FORBIDDEN, "actions_disabled", detail));
+        };
+        let unreadable = |detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "token_unreadable", detail);
+        match timeout(READ_WITHIN, spawn_blocking(move || read(&file))).await {
+            Ok(Ok(Ok(token))) => Ok(token),
+            Ok(Ok(Err(error))) => Err(unreadable(format!("the daemon cannot read its token file: {error}"))),
+            Ok(Err(_)) | Err(_) => Err(unreadable("the file with the daemon's token has not answered in time".into())),
+        }
+    }
+}
+
+/// Whether a request has the token.
+///
+/// # Errors
+/// It has not, or there is none.
+pub async fn check(site: &Site, headers: &HeaderMap, (route, remote): (&str, Remote)) -> Result<(), Problem> {
+    let wanted = site.token.wanted().await?;
+    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let given = given.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+    let is_it = given.is_some_and(|(_, given)| given.trim().as_bytes().ct_eq(wanted.expose().as_bytes()).into());
+    if is_it {
+        return Ok(());
+    }
+    site.token.say_denied(site.parts.clock.now().boot, (route, remote));
+    let (code, detail) = match given {
+        None => ("token_missing", "write `Authorization: Bearer ` and the token"),
+        Some(_) => ("token_wrong", "that is not this daemon's token"),
+    };
+    Err(Problem::new(StatusCode::UNAUTHORIZED, code, detail))
+}
+
+impl Token {
+    fn say_denied(&self, now: Boot, (route, Remote(remote)): (&str, Remote)) {
+        let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
+        denied.unsaid += 1;
+        if denied.said_at.is_none_or(|said| now.since(said) >= SAID_EVERY) {
+            events::api_denied(route, remote.ip(), denied.unsaid);
+            *denied = Denied { said_at: Some(now), unsaid: 0 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_one_long_word() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        for (text, is_one) in [
+            ("0123456789abcdef\n", true),
+            ("0123456789abcde\n", false),
+            ("", false),
+            ("two words are not a token", false),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(read(&file).is_ok(), is_one, "{text:?}");
+        }
+        assert!(read(&folder.path().join("none")).is_err());
+    }
+}
