@@ -3,6 +3,7 @@
 mod redaction;
 
 use std::fmt;
+use std::ops::Range;
 
 pub use redaction::BadRule;
 pub use redaction::LOOK_AHEAD;
@@ -70,6 +71,103 @@ fn without_secret_parameters(rest: &str) -> String {
     };
     let parameters: Vec<String> = query.split('&').map(hide).collect();
     format!("{place}?{}", parameters.join("&"))
+}
+
+/// Parts of the names of keys whose values are hidden where a line of a file is shown.
+const SECRET_KEYS: &[&str] = &["pass", "pwd", "secret", "token", "auth", "cookie", "credential", "apikey", "accesskey"];
+
+/// Whether what a key of this name has may be a secret: `Authorization`, `DB_PASSWORD`.
+pub fn is_secret_key(name: &str) -> bool {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    SECRET_KEYS.iter().any(|word| plain.contains(word))
+}
+
+/// What must not be shown of a line of YAML, in order and apart, with what stands in its place: user and password of
+/// URLs, and texts that stand behind a key such as `Authorization` or `DB_PASSWORD`. It goes by the look of the line,
+/// since the line may be one that no parser takes.
+pub fn masks(line: &str) -> Vec<(Range<usize>, String)> {
+    let mut found: Vec<(Range<usize>, String)> =
+        values_of_secret_keys(line).map(|range| (range, "***".to_owned())).collect();
+    for range in users(line) {
+        if found.iter().all(|(other, _)| range.end <= other.start || other.end <= range.start) {
+            found.push((range, "***".to_owned()));
+        }
+    }
+    found.sort_by_key(|(range, _)| range.start);
+    found
+}
+
+/// A text without user and password of the URLs in it.
+pub fn without_user(text: &str) -> String {
+    let (mut clean, mut at) = (String::new(), 0);
+    for range in users(text) {
+        clean.push_str(&text[at..range.start]);
+        clean.push_str("***");
+        at = range.end;
+    }
+    clean + &text[at..]
+}
+
+/// Where a text has users and passwords of URLs. A URL ends at white space or a quote; of its `@`, the last one counts,
+/// as in [`without_password`].
+fn users(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for (at, mark) in text.match_indices("://") {
+        let start = at + mark.len();
+        if found.last().is_some_and(|last| start < last.end) {
+            continue;
+        }
+        let rest = &text[start..];
+        let word =
+            &rest[..rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).unwrap_or(rest.len())];
+        if let Some(end) = word.rfind('@') {
+            found.push(start..start + end);
+        }
+    }
+    found
+}
+
+fn values_of_secret_keys(line: &str) -> impl Iterator<Item = Range<usize>> {
+    let mut until = 0;
+    line.match_indices(':').filter_map(move |(colon, _)| {
+        let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let before = line[..colon].trim_end_matches(['"', '\'']);
+        let name = before.rsplit(|c: char| !is_key_char(c)).next().unwrap_or_default();
+        let rest = &line[colon + 1..];
+        let value = rest.trim_start();
+        let is_value =
+            !value.is_empty() && value.len() < rest.len() && !value.starts_with(['{', '[', '|', '>', '&', '*', '#']);
+        if colon < until || !is_value || !is_secret_key(name) {
+            return None;
+        }
+        let start = line.len() - value.len();
+        until = start + length_of_scalar(value);
+        Some(start..until)
+    })
+}
+
+/// How much of a text is one quoted scalar of YAML, or a plain one.
+fn length_of_scalar(text: &str) -> usize {
+    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let Some(quote) = quote else {
+        let ends = [", ", " #", "}", "]"].iter().filter_map(|mark| text.find(mark)).min();
+        return text[..ends.unwrap_or(text.len())].trim_end().len();
+    };
+    let mut escaped = false;
+    let mut characters = text.char_indices().skip(1).peekable();
+    while let Some((at, c)) = characters.next() {
+        if escaped {
+            escaped = false;
+        } else if quote == '"' && c == '\\' {
+            escaped = true;
+        } else if c == quote {
+            if quote == '\'' && characters.next_if(|(_, next)| *next == quote).is_some() {
+                continue;
+            }
+            return at + 1;
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]

@@ -103,6 +103,18 @@ pub(super) fn of_variables(reader: &mut Reader<'_>, variables: &BTreeMap<String,
     }
 }
 
+/// `"fromFile: /path"`: a text that looks like the map which was meant.
+pub(super) fn of_text(reader: &mut Reader<'_>, name: &str, scalar: &Scalar, span: Span) {
+    let text = scalar.text.trim().trim_start_matches('{').trim_start();
+    if let Some(key) = ["fromFile", "fromEnv"]
+        .into_iter()
+        .find(|key| text.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':')))
+    {
+        let message = format!("`{name}` is the text `{key}: …` itself, and not what that names");
+        reader.find("W523", span, message, &format!("write a map, without quotes around it: `{{{key}: …}}`"));
+    }
+}
+
 /// One expression of a schedule, in five or six words.
 pub(super) fn of_schedule(reader: &mut Reader<'_>, text: &str, span: Span) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -112,6 +124,7 @@ pub(super) fn of_schedule(reader: &mut Reader<'_>, text: &str, span: Span) {
         _ => return,
     };
     each_of_the_finer(reader, (&words, times), span);
+    uneven_steps(reader, (&words, times), span);
     let (day_of_month, weekdays) = (words[words.len() - 3], words[words.len() - 1]);
     let before_step = weekdays.split(['/', '#']).next().unwrap_or_default();
     if day_of_month == "?" && before_step.contains(|c: char| c.is_ascii_digit()) {
@@ -119,6 +132,30 @@ pub(super) fn of_schedule(reader: &mut Reader<'_>, text: &str, span: Span) {
             "the weekdays of `{text}` are numbers, and 1 is Monday here; Quartz, which writes `?`, begins with Sunday as 1"
         );
         reader.find("W520", span, message, "write names, which mean the same everywhere: `MON`, `TUE-SAT`");
+    }
+}
+
+/// `*/40` in the minutes: at 0 and at 40, and not every forty minutes. A step of days is uneven in most months, which
+/// everybody knows.
+fn uneven_steps(reader: &mut Reader<'_>, (words, times): (&[&str], &[&str]), span: Span) {
+    let units: &[(&str, u32, &str)] = &[("second", 60, "s"), ("minute", 60, "m"), ("hour", 24, "h")];
+    let units = &units[units.len() - times.len()..];
+    for (index, (word, (unit, size, letter))) in times.iter().zip(units).enumerate() {
+        let step = word.split_once('/').filter(|(base, _)| matches!(*base, "*" | "?" | "0"));
+        let Some(step) = step.and_then(|(_, step)| step.parse::<u32>().ok()).filter(|step| *step > 0) else { continue };
+        if size % step == 0 || step >= *size {
+            continue;
+        }
+        let last = (size - 1) / step * step;
+        let message =
+            format!("`{word}` is not every {step} {unit}s: after {unit} {last} comes {unit} 0, {} later", size - last);
+        let is_bare =
+            words[..index].iter().all(|word| *word == "0") && words[index + 1..].iter().all(|word| *word == "*");
+        let even = (1..=step).rev().find(|step| size % step == 0).unwrap_or(1);
+        let every = if is_bare { format!("for even distances write `@every {step}{letter}`; ") } else { String::new() };
+        let times: Vec<String> = (0..*size).step_by(step as usize).map(|time| time.to_string()).collect();
+        let hint = format!("{every}`*/{even}` is even; if just that is meant, write `{}`", times.join(","));
+        reader.find("W522", span, message, &hint);
     }
 }
 

@@ -10,9 +10,11 @@ use super::table;
 use super::text::SourceText;
 use super::text::Span;
 use super::text::quoted;
+use crate::job::CA_FILE_BYTES_MOST;
 use crate::job::CommandSpec;
 use crate::job::EnvValue;
 use crate::job::Program;
+use crate::job::authorities;
 use nix::unistd::AccessFlags;
 use nix::unistd::access;
 use std::collections::HashMap;
@@ -29,6 +31,8 @@ const PATH_BUILT_IN: &str = "/bin:/usr/bin";
 pub(super) enum Need {
     /// A variable of the daemon or a file, for a variable of the job.
     Value(EnvValue),
+    /// `caFile`
+    Authorities(PathBuf),
     /// `workingDir`
     Folder(PathBuf),
     /// The first word of what is executed.
@@ -161,6 +165,22 @@ impl Need {
                 let hint = "the daemon reads it at each start of a run: mount it, and let the daemon's user read it";
                 Some(Finding { code: "E308", message, hint })
             }
+            Self::Authorities(path) => {
+                let shown = quoted(&path.display().to_string());
+                let message = match look(path, AccessFlags::R_OK, std::fs::Metadata::is_file) {
+                    // What the run itself would do, so that both say the same.
+                    Look::Good => match read_authorities(path) {
+                        Ok(()) => return None,
+                        Err(found) => format!("`caFile` {shown} {found}"),
+                    },
+                    Look::Closed => format!("this user may not read `caFile` {shown}"),
+                    Look::Other => format!("`caFile` {shown} is not a regular file"),
+                    Look::Nothing => format!("there is no file {shown} here, and `caFile` names it"),
+                };
+                let hint =
+                    "the daemon reads it at each start of a run: mount it, as PEM, and let the daemon's user read it";
+                Some(Finding { code: "E308", message, hint })
+            }
             Self::Folder(path) => {
                 let shown = quoted(&path.display().to_string());
                 let message = match look_at_folder(path) {
@@ -184,6 +204,9 @@ impl Need {
                     Look::Nothing => format!("there is no {what} {shown} here"),
                 };
                 let hint = match (*is_shell, name.contains('/')) {
+                    (false, _) if name.trim().contains(char::is_whitespace) => {
+                        "blanks are a part of its name: write each word of a list by itself, `[program, argument]`"
+                    }
                     (true, _) => "write the command as a list, which needs no shell, or name another `shell`",
                     (false, true) => "install it where the daemon runs, or mount it into the container",
                     (false, false) => {
@@ -204,6 +227,16 @@ fn look(path: &Path, wanted: AccessFlags, is_it: fn(&std::fs::Metadata) -> bool)
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Look::Closed,
         Err(_) => Look::Nothing,
     }
+}
+
+/// Reads a file of certificates as a run would.
+fn read_authorities(path: &Path) -> Result<(), String> {
+    let is_small = path.metadata().is_ok_and(|metadata| metadata.len() <= CA_FILE_BYTES_MOST);
+    if !is_small {
+        return Err("is no file of certificates".to_owned());
+    }
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    authorities(&bytes).map(|_| ())
 }
 
 fn look_at_folder(path: &Path) -> Look {

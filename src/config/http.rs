@@ -1,5 +1,6 @@
 //! `http`: what a request of a job is, and which keys of a job such a request cannot have.
 
+use super::host::Need;
 use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
@@ -82,6 +83,9 @@ pub(super) fn read(reader: &mut Reader<'_>, job: &Fields<'_>, all: &Shared) -> O
     let connect = reader.field(&fields, "connectTimeout", |reader, item| reader.duration(item, LEAST..=CONNECT_MOST));
     let follow = reader.field(&fields, "followRedirects", Reader::boolean);
     let ca_file = reader.field(&fields, "caFile", Reader::absolute_path);
+    if let Field::Written(path, span) = &ca_file {
+        reader.need(*span, Need::Authorities(path.clone()));
+    }
     let proxy = reader.field(&fields, "proxy", proxy);
     check_timeout(reader, &timeout, all);
     let url = reader.required(&fields, "url", "say where: `http: {url: \"http://host:port/path\"}`")?;
@@ -141,7 +145,7 @@ fn url_of(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<EnvValue> {
         && let Err(error) = request_url(text)
     {
         // The text is not repeated: what is wrong with it may be the password in it.
-        reader.find("E310", item.node.span, format!("`{}` {}", item.name, error.found), error.hint);
+        reader.find_url("E310", item.node.span, format!("`{}` {}", item.name, error.found), error.hint);
         return None;
     }
     Some(value)
@@ -160,7 +164,7 @@ fn proxy(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<ProxySpec> {
         } else {
             PROXY.hint
         };
-        reader.find("E310", item.node.span, format!("`{}` {}", item.name, error.found), hint);
+        reader.find_url("E310", item.node.span, format!("`{}` {}", item.name, error.found), hint);
         return None;
     }
     Some(ProxySpec::Url(value))
@@ -196,7 +200,12 @@ fn header_value(reader: &mut Reader<'_>, item: &Item<'_>, entry: &Entry) -> Opti
         && !is_header_value(text.as_bytes())
     {
         let message = format!("`{}` has a line end or another control character in it", item.name);
-        reader.find("E310", item.node.span, message, "write it as one line; of a block, `>-` leaves no line end");
+        reader.find_hidden(
+            "E310",
+            item.node.span,
+            message,
+            "write it as one line; of a block, `>-` leaves no line end",
+        );
         return None;
     }
     Some(value)

@@ -3,8 +3,11 @@
 use super::text::SourceText;
 use super::text::Span;
 use super::text::visible;
+use crate::secret::masks;
+use crate::secret::without_user;
 use serde::Serialize;
 use std::fmt;
+use std::ops::Range;
 
 /// Whether a table with this problem is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -15,6 +18,9 @@ pub enum Severity {
     /// It is taken; somebody should look.
     Warning,
 }
+
+/// What stands for a text in a source line; `None`: it may be seen as it is.
+pub(super) type Shown<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// One finding. Serialised, it has `code severity file line column path message hint`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,8 +68,30 @@ impl Problem {
 
     /// A problem at a place of a file.
     pub(super) fn at(code: &'static str, source: &SourceText<'_>, span: Span, message: String) -> Self {
+        Self::at_hidden(code, source, span, (message, &|_| None))
+    }
+
+    /// The same at a text that may be a secret: `shown` says what stands for its part that is on the line, where it is
+    /// not to be seen as it is. User and password of URLs, and what keys such as `Authorization` and `DB_PASSWORD` have,
+    /// are never shown.
+    pub(super) fn at_hidden(
+        code: &'static str,
+        source: &SourceText<'_>,
+        span: Span,
+        (message, shown): (String, Shown<'_>),
+    ) -> Self {
         let position = source.position(span.start);
-        let (excerpt, underline) = excerpt(source.line(span.start), position.column - 1, source.underlined(span));
+        let line = source.line(span.start);
+        let from = span.start - source.line_range(source.line_index(span.start)).start;
+        let own = from..line.len().min(from + span.end.saturating_sub(span.start)).max(from);
+        let mut hidden = masks(line);
+        if let Some(shown) = line.get(own.clone()).and_then(shown) {
+            hidden.retain(|(range, _)| range.end <= own.start || own.end <= range.start);
+            hidden.push((own, shown));
+        }
+        let (at, length) = (position.column - 1, source.underlined(span));
+        let (line, at, length) = masked(line, hidden, (at, length));
+        let (excerpt, underline) = excerpt(&line, at, length);
         let whole = Self::of_file(code, source.file, message);
         Self { line: position.line, column: position.column, excerpt, underline, ..whole }
     }
@@ -72,6 +100,38 @@ impl Problem {
 /// The letter of the code says it.
 fn severity(code: &str) -> Severity {
     if code.starts_with('W') { Severity::Warning } else { Severity::Error }
+}
+
+/// A line with other texts in place of what is hidden, and where its carets are then; these are in characters.
+fn masked(line: &str, mut hidden: Vec<(Range<usize>, String)>, (at, length): (usize, usize)) -> (String, usize, usize) {
+    hidden.sort_by_key(|(range, _)| range.start);
+    let byte = |character: usize| line.char_indices().nth(character).map_or(line.len(), |(byte, _)| byte);
+    let (from, to) = (byte(at), byte(at + length));
+    let (mut text, mut done) = (String::new(), 0);
+    let (mut start, mut end) = (None, None);
+    for (range, shown) in hidden {
+        if range.start < done {
+            continue;
+        }
+        let before = text.chars().count();
+        // Where a place of the line is now, if it is before this one's end.
+        let now = |place: usize, inside: usize| match place {
+            _ if place < range.start => Some(before + line[done..place].chars().count()),
+            _ if place < range.end => Some(before + line[done..range.start].chars().count() + inside),
+            _ => None,
+        };
+        start = start.or_else(|| now(from, 0));
+        end = end.or_else(|| now(to, shown.chars().count()));
+        text.push_str(&line[done..range.start]);
+        text.push_str(&shown);
+        done = range.end;
+    }
+    let before = text.chars().count();
+    let now = |place: usize| before + line.get(done..place).map_or(0, |piece| piece.chars().count());
+    let (start, end) = (start.unwrap_or_else(|| now(from)), end.unwrap_or_else(|| now(to)));
+    text.push_str(&line[done..]);
+    // Behind the end of the line there is still something to underline.
+    (text, start, if end > start { end - start } else { length.min(1) })
 }
 
 /// A line and the carets below it, from character `at` on. Of a long line only the surroundings are kept: a file can be
@@ -150,7 +210,9 @@ impl Findings {
         };
         *count += 1;
         if *count <= KEPT_MOST {
-            self.kept.push(make());
+            let problem = make();
+            let hint = problem.hint.map(|hint| without_user(&hint));
+            self.kept.push(Problem { message: without_user(&problem.message), hint, ..problem });
         }
     }
 
@@ -178,6 +240,47 @@ pub fn render(problems: &[Problem]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_a_secret_is_in_no_excerpt_and_the_carets_stay_below_what_they_are_about() {
+        for (line, about, shown) in [
+            ("url: http://user:s3cret@host/x # y", "http://user:s3cret@host/x", "url: http://***@host/x # y"),
+            (
+                "{bogus: 1, url: http://u:s3cret@a, x: http://b@c}",
+                "bogus",
+                "{bogus: 1, url: http://***@a, x: http://***@c}",
+            ),
+            ("{url: 'http://u:s3cret@a', bogus: 1}", "bogus", "{url: 'http://***@a', bogus: 1}"),
+            (
+                "headers: {Authorization: Bearer s3cret, X: 1, bogus: 1}",
+                "bogus",
+                "headers: {Authorization: ***, X: 1, bogus: 1}",
+            ),
+            ("DB_PASSWORD: \"s3cret }\" # x", "DB_PASSWORD", "DB_PASSWORD: *** # x"),
+            ("- api-token: 's3cret''s'", "'s3cret''s'", "- api-token: ***"),
+            ("Authorization: {fromFile: /x}", "fromFile", "Authorization: {fromFile: /x}"),
+        ] {
+            let source = SourceText::new("jobs.yaml", line);
+            let start = line.find(about).unwrap();
+            let text = Problem::at("E201", &source, Span::new(start, start + about.len()), "m".to_owned()).to_string();
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines[1], format!("   1 | {shown}"));
+            let (from, to) = (lines[2].find('^').unwrap(), lines[2].rfind('^').unwrap() + 1);
+            if !about.contains("s3cret") {
+                assert_eq!(&lines[1][from..to], about);
+            } else {
+                assert!(lines[1][from..to].contains("***"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages_and_hints_have_no_user_of_a_url() {
+        let mut findings = Findings::default();
+        let problem = Problem::of_file("E201", "f", "is `http://u:s3cret@a`".to_owned());
+        findings.add("E201", || Problem { hint: Some("write \"http://u:s3cret@a\"".to_owned()), ..problem });
+        assert!(!format!("{:?}", findings.into_kept()).contains("s3cret"));
+    }
 
     #[test]
     fn carets_stay_below_tabs_and_inside_long_lines() {

@@ -6,6 +6,7 @@ use super::host::Need;
 use super::host::Site;
 use super::problem::Findings;
 use super::problem::Problem;
+use super::problem::Shown;
 use super::text;
 use super::text::SourceText;
 use super::text::Span;
@@ -19,6 +20,7 @@ use super::yaml::Node;
 use super::yaml::Scalar;
 use super::yaml::Style;
 use super::yaml::Value;
+use crate::secret::without_password;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -138,6 +140,25 @@ impl<'a> Reader<'a> {
             path: path.clone(),
             hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
             ..Problem::at(code, source, span, message)
+        });
+    }
+
+    /// The same about a text that may be a secret as a whole, such as a header: it is not shown.
+    pub fn find_hidden(&mut self, code: &'static str, span: Span, message: String, hint: &str) {
+        self.find_shown(code, span, (message, hint), &|_| Some("***".to_owned()));
+    }
+
+    /// The same about a URL, which is shown without user and password.
+    pub fn find_url(&mut self, code: &'static str, span: Span, message: String, hint: &str) {
+        self.find_shown(code, span, (message, hint), &|text| Some(without_password(text)));
+    }
+
+    fn find_shown(&mut self, code: &'static str, span: Span, (message, hint): (String, &str), shown: Shown<'_>) {
+        let Self { source, findings, path, .. } = self;
+        findings.add(code, || Problem {
+            path: path.clone(),
+            hint: Some(hint.to_owned()),
+            ..Problem::at_hidden(code, source, span, (message, shown))
         });
     }
 

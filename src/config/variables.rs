@@ -13,6 +13,7 @@ use super::text::short;
 use super::yaml::Entry;
 use super::yaml::Value;
 use crate::job::EnvValue;
+use crate::secret::is_secret_key;
 use std::collections::BTreeMap;
 
 /// `env` of a job over that of `defaults`, variable by variable.
@@ -125,12 +126,16 @@ fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Op
         reader.find("E203", key_span, message, "write \"\" for an empty text");
         return None;
     }
+    if let Value::Scalar(scalar) = &item.node.value {
+        doubts::of_text(reader, &item.name, scalar, item.node.span);
+    }
     if let Value::Scalar(scalar) = &item.node.value
         && is_ambiguous(scalar)
     {
         // Without the value, which may be a password: messages go to the log as well.
         let message = format!("`{}` has no quotes, and YAML may take it for a number or a boolean", item.name);
-        reader.find("E203", item.node.span, message, &format!("quote it: \"{}\"", short(&scalar.text)));
+        let shown = if is_secret_key(&item.name) { "…".to_owned() } else { short(&scalar.text) };
+        reader.find("E203", item.node.span, message, &format!("quote it: \"{shown}\""));
         return None;
     }
     reader.text(item)

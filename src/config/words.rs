@@ -142,7 +142,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["environment", "envVars", "Environment"], "the key is `env`, a map: `env: {NAME: \"value\"}`"),
     (&["working-directory", "cwd", "dir", "WorkingDirectory", "working-dir", "workdir"], "the key is `workingDir`"),
     (
-        &["restartPolicy", "restart", "onFailure"],
+        &["restartPolicy", "restart"],
         "a failed run is tried again where `retry: {limit: 2}` says so; of a replica that dies, `lostRunPolicy` does",
     ),
     (
@@ -178,6 +178,25 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["disabled", "enabled", "disable", "paused", "active"], "the key is `suspend`: `suspend: true` turns a job off"),
     (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),
     (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
+    (
+        &[
+            "notify",
+            "notification",
+            "notifications",
+            "alert",
+            "alerts",
+            "slack",
+            "onFailure",
+            "on_failure",
+            "on-failure",
+            "onSuccess",
+            "on_success",
+            "OnFailure",
+            "onLost",
+            "onStale",
+        ],
+        "notifications are not a key of this version: alert on the log lines `run_finished`, `run_lost` and `run_missed`",
+    ),
     (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
     (&["uri", "webhook", "request", "httpGet", "endpoint"], "the key is `http`: `http: {method: POST, url: URL}`"),
     (
@@ -287,6 +306,18 @@ pub fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The example says of itself that it shows all of them.
+    #[test]
+    fn example_and_guide_show_every_key() {
+        let (example, guide) = (include_str!("../../jobs.example.yaml"), include_str!("../../docs/jobs.md"));
+        let levels = [TOP, SCHEDULER, JOB_ONLY, SHARED, DST, RETRY, OUTPUT, HISTORY, HTTP];
+        let shown: Vec<&str> = example.lines().flat_map(|line| line.split(['{', ',', ' '])).collect();
+        for key in levels.into_iter().flatten() {
+            assert!(shown.contains(&&*format!("{key}:")), "jobs.example.yaml does not show {key}");
+            assert!(guide.contains(&format!("`{key}`")), "docs/jobs.md does not explain {key}");
+        }
+    }
 
     #[test]
     fn a_misspelt_beginning_of_a_key_is_enough() {

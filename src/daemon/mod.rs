@@ -60,6 +60,7 @@ use reload::Reload;
 use reload::Reloader;
 use report::Reporter;
 use runs::Launcher;
+use signal_hook_tokio::Signals;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpListener;
@@ -72,6 +73,7 @@ use store_watch::StoreWatch;
 use timer::Timer;
 use tokio::runtime;
 use tokio::runtime::Handle;
+use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -141,6 +143,23 @@ impl Ended {
     }
 }
 
+/// What the scheduler's thread runs on, and the signals that are its.
+struct Scheduler {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl Scheduler {
+    fn new() -> io::Result<Self> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let signals = {
+            let _inside = runtime.enter();
+            signals::listen()?
+        };
+        Ok(Self { runtime, signals })
+    }
+}
+
 /// The daemon.
 pub struct Daemon {
     settings: Settings,
@@ -153,13 +172,12 @@ impl Daemon {
         let started = settings.clock.now().boot;
         let clock = Arc::clone(&settings.clock);
         let mut daemon = Self { settings };
-        if let Err(error) = signals::survive_hup() {
-            events::setting_warning("HUP", &format!("it ends the daemon until it is ready: {error}"));
-        }
+        // Before the first line: whoever has read that may send TERM.
+        let scheduler = Scheduler::new();
         daemon.introduce();
         let look = Look::default();
         daemon.look_around(&look);
-        let ended = daemon.supervise(look).unwrap_or_else(|error| {
+        let ended = scheduler.and_then(|scheduler| daemon.supervise(scheduler, look)).unwrap_or_else(|error| {
             events::daemon_failed(&error.to_string());
             Ended::Failed
         });
@@ -192,7 +210,7 @@ impl Daemon {
     }
 
     /// Starts the threads and waits for the scheduler's.
-    fn supervise(mut self, look: Look) -> io::Result<Ended> {
+    fn supervise(mut self, scheduler: Scheduler, look: Look) -> io::Result<Ended> {
         let jobs = runtime::Builder::new_multi_thread()
             .worker_threads(JOB_THREADS)
             .thread_name("jobs")
@@ -213,10 +231,8 @@ impl Daemon {
         let http =
             self.settings.listener.take().map(|listener| self.answer(listener, Arc::clone(&board))).transpose()?;
         let handle = jobs.handle().clone();
-        let scheduler = thread::Builder::new()
-            .name("scheduler".to_owned())
-            .spawn(move || self.schedule(handle, (guard, board), look))?;
-        let ended = match scheduler.join() {
+        let schedule = move || self.schedule(scheduler, (handle, guard, board), look);
+        let ended = match thread::Builder::new().name("scheduler".to_owned()).spawn(schedule)?.join() {
             Ok(ended) => ended?,
             Err(payload) => panicked("scheduler", &driver::panic_text(&*payload)),
         };
@@ -245,10 +261,15 @@ impl Daemon {
     }
 
     /// The scheduler's thread.
-    fn schedule(self, jobs: Handle, (guard, board): (Guard, Arc<Board>), look: Look) -> io::Result<Ended> {
-        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+    fn schedule(
+        self,
+        scheduler: Scheduler,
+        (jobs, guard, board): (Handle, Guard, Arc<Board>),
+        look: Look,
+    ) -> io::Result<Ended> {
+        let Scheduler { runtime, signals } = scheduler;
         let end = runtime.block_on(async {
-            let driver = self.driver(jobs, (guard, board), look)?;
+            let driver = self.driver(signals, (jobs, guard, board), look)?;
             Ok::<_, io::Error>(driver.run().await)
         })?;
         // A store that does not answer does not hold up the end.
@@ -267,7 +288,12 @@ impl Daemon {
         })
     }
 
-    fn driver(self, jobs: Handle, (guard, board): (Guard, Arc<Board>), look: Look) -> io::Result<Driver> {
+    fn driver(
+        self,
+        signals: Signals,
+        (jobs, guard, board): (Handle, Guard, Arc<Board>),
+        look: Look,
+    ) -> io::Result<Driver> {
         let Settings {
             me, loaded, sources, jobs: paths, store, drain_timeout, clock, metrics, ends_with_stdin, ..
         } = self.settings;
@@ -277,7 +303,7 @@ impl Daemon {
         let told = (Arc::clone(&metrics), Arc::clone(&board));
         let store_watch = Arc::new(StoreWatch::new(Arc::clone(&store), Arc::clone(&clock), told));
         let mut chores = JoinSet::new();
-        chores.spawn(signals::pass_on(signals::listen()?, sender.clone()));
+        chores.spawn(signals::pass_on(signals, sender.clone()));
         chores.spawn(Arc::clone(&store_watch).keep());
         chores.spawn(Arc::clone(&store_watch).compare_identity(sender.clone()));
         chores.spawn(FleetWatch::new(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&metrics)).keep());

@@ -286,7 +286,9 @@ async fn until_it_ends(running: Running, mut stop: watch::Receiver<Stop>) -> exe
 
 fn told(exit: executor::Exit) -> Exit {
     let executor::Exit { code, signal, output_tail, output_bytes, .. } = exit;
-    Exit { code, signal, output_tail, output_bytes, ..Exit::default() }
+    let is_known = code.is_some() || signal.is_some();
+    let error = if is_known { "" } else { "how its process ended is not known: something else took its exit status" };
+    Exit { code, signal, output_tail, output_bytes, error: error.to_owned(), ..Exit::default() }
 }
 
 /// An error with all its causes.

@@ -10,8 +10,6 @@ use signal_hook::consts::SIGTERM;
 use signal_hook_tokio::Signals;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::sync::mpsc;
@@ -27,20 +25,13 @@ pub enum Request {
     Reload,
 }
 
-/// Takes over the signals. From here on none of them ends the process. To be called inside a tokio runtime.
+/// Takes over the signals. From here on none of them ends the process: what comes before [`pass_on`] waits for it. To be
+/// called inside a tokio runtime.
 ///
 /// # Errors
 /// The handlers cannot be installed.
 pub fn listen() -> io::Result<Signals> {
     Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP])
-}
-
-/// A wish to reload must not end a daemon that does not listen yet. It reads its files again as soon as it does.
-///
-/// # Errors
-/// The handler cannot be installed.
-pub fn survive_hup() -> io::Result<()> {
-    signal_hook::flag::register(SIGHUP, Arc::new(AtomicBool::new(false))).map(|_| ())
 }
 
 const fn request(signal: i32) -> Option<Request> {

@@ -9,11 +9,24 @@ use super::runs::Phase;
 use super::runs::Run;
 use crate::clock::Boot;
 use crate::clock::Now;
+use crate::job::Answer;
 use crate::job::Ending;
 use crate::job::Outcome;
 use crate::job::RunKey;
+use crate::job::RunState;
 use crate::job::STARTS_MOST;
 use std::time::Duration;
+
+/// Why no further attempt is made.
+pub(super) const DRAINING: &str = "its replica is stopping";
+pub(super) const LEASE_OVER: &str = "the run's lease is over";
+
+/// How a run ends whose last attempt failed, with the reason why none follows although the job's `retry` has one left.
+pub(super) fn without_another(ending: Ending, why: &str) -> Ending {
+    let reason = format!("no further attempt: {why}");
+    let error = if ending.error.is_empty() { reason } else { format!("{}; {reason}", ending.error) };
+    Ending { error, ..ending }
+}
 
 impl Engine {
     pub(super) fn run_started(&mut self, now: Now, run: &RunKey, pid: Option<u32>) {
@@ -32,7 +45,8 @@ impl Engine {
             return self.finish(now, run, ending);
         }
         if too_late {
-            return self.give_back(now, run);
+            ours.unstarted = Some(error.clone());
+            return self.give_back(now, run, &error);
         }
         let ending = ours.ending(now, Outcome::NotStarted, (exit, error));
         self.finish(now, run, ending);
@@ -58,15 +72,16 @@ impl Engine {
         // Why it was stopped, and where it stood then.
         let error = [error, found].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
         let ending = ours.ending(now, outcome, (exit, error));
-        if outcome == Outcome::Failed
-            && !draining
-            && !ours.lease_lost
-            && let Some(until) = ours.next_attempt(now)
-        {
-            ours.phase = Phase::Backoff(until, Box::new(ending.clone()));
-            let facts = ours.facts(run);
-            self.notice(Notice::RunRetried { facts, ending, next_in: until.since(now.boot) });
-            return self.look_at_run(now, run);
+        if outcome == Outcome::Failed && ours.start <= ours.spec.retry.limit {
+            match ours.next_attempt(now, draining) {
+                Ok(until) => {
+                    ours.phase = Phase::Backoff(until, Box::new(ending.clone()));
+                    let facts = ours.facts(run);
+                    self.notice(Notice::RunRetried { facts, ending, next_in: until.since(now.boot) });
+                    return self.look_at_run(now, run);
+                }
+                Err(why) => return self.finish(now, run, without_another(ending, why)),
+            }
         }
         // A lost run is started again, whether its owner died or has stopped it for its lease. One that a drain has stopped
         // is not lost.
@@ -76,6 +91,29 @@ impl Engine {
             return self.abandon(run);
         }
         self.finish(now, run, ending);
+    }
+
+    /// Gives a run back whose begun attempt was not started, and why. If an earlier attempt was, its end is the run's.
+    pub(super) fn give_back(&mut self, now: Now, run: &RunKey, why: &str) {
+        match self.runs.get_mut(run).and_then(|ours| ours.last_failure.take()) {
+            Some(ending) => self.finish(now, run, without_another(*ending, why)),
+            None => self.abandon(run),
+        }
+    }
+
+    /// No further attempt. How the last one ended is known, and recorded, unless somebody else has the run by now.
+    pub(super) fn retry_refused(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
+        if taken {
+            return self.lose_lease(now, run, (Some(answer), true));
+        }
+        let state = answer.run.as_ref().map(|record| record.state);
+        let why = match state {
+            Some(RunState::Lost) => "the run was recorded as lost meanwhile".to_owned(),
+            Some(state) => format!("the store refused its begin: the run is {}", state.as_str()),
+            None => "the store does not know the run any more".to_owned(),
+        };
+        self.give_back(now, run, &why);
     }
 
     fn say_finished(&mut self, run: &RunKey, ending: Ending) {
@@ -108,14 +146,19 @@ impl Run {
         }
     }
 
-    /// When the next attempt begins, where one is left and the timeout leaves time for it.
-    fn next_attempt(&self, now: Now) -> Option<Boot> {
-        let retry = self.spec.retry;
-        if self.start > retry.limit {
-            return None;
+    /// When the next attempt begins, or why there is none. None is announced that would not be made: after a standstill
+    /// the end of an attempt may be heard of before the end of the lease is noticed.
+    fn next_attempt(&self, now: Now, draining: bool) -> Result<Boot, &'static str> {
+        if draining {
+            return Err(DRAINING);
         }
+        if self.lease_lost || now.boot >= self.confirmed + self.lease {
+            return Err(LEASE_OVER);
+        }
+        let retry = self.spec.retry;
         let doubled = retry.backoff.saturating_mul(1 << self.start.saturating_sub(1).min(20));
         let until = now.boot + doubled.min(retry.max_backoff.max(retry.backoff));
-        self.timeout_at().is_none_or(|end| until < end).then_some(until)
+        let in_time = self.timeout_at().is_none_or(|end| until < end);
+        if in_time { Ok(until) } else { Err("it would begin after the run's `timeout`") }
     }
 }

@@ -6,6 +6,8 @@ use super::Notice;
 use super::RunFacts;
 use super::StopCause;
 use super::Topic;
+use super::attempts::DRAINING;
+use super::attempts::without_another;
 use super::runs::Phase;
 use crate::clock::Boot;
 use crate::clock::Now;
@@ -80,10 +82,10 @@ impl Engine {
                 self.abandon(run);
             }
             Phase::Backoff(_, ref ending) => {
-                let ending = (**ending).clone();
+                let ending = without_another((**ending).clone(), DRAINING);
                 self.finish(now, run, ending);
             }
-            Phase::Beginning { .. } => self.give_back(now, run),
+            Phase::Beginning { .. } => self.give_back(now, run, DRAINING),
             Phase::Running | Phase::Abandoning | Phase::Settling(_) | Phase::Completing(_) => {}
         }
     }

@@ -4,6 +4,8 @@ use super::Effect;
 use super::Engine;
 use super::Notice;
 use super::StopCause;
+use super::attempts::LEASE_OVER;
+use super::attempts::without_another;
 use super::runs::Phase;
 use crate::clock::Boot;
 use crate::clock::Now;
@@ -31,7 +33,7 @@ impl Engine {
             match self.runs.get(run).map(|ours| &ours.phase) {
                 // No next attempt without a lease. How the last one ended is known, and recorded.
                 Some(Phase::Backoff(_, ending)) if !taken => {
-                    let ending = (**ending).clone();
+                    let ending = without_another((**ending).clone(), LEASE_OVER);
                     self.finish(now, run, ending);
                 }
                 _ => self.let_go(now, run, answer),

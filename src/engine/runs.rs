@@ -19,6 +19,8 @@ use super::RunFacts;
 use super::StartOrder;
 use super::StopCause;
 use super::Topic;
+use super::attempts::DRAINING;
+use super::attempts::LEASE_OVER;
 use super::owed::UNLINKED;
 use super::slots::Occupant;
 use super::ticks::had_by_other;
@@ -116,6 +118,8 @@ pub struct Run {
     pub output_bytes: u64,
     /// How the last attempt failed, while the next one begins.
     pub last_failure: Option<Box<Ending>>,
+    /// Why nothing was started for the last begin.
+    pub unstarted: Option<String>,
     /// The latest number of its record that was heard of.
     pub number: u64,
     /// The store may have forgotten it, and is to be told.
@@ -158,6 +162,7 @@ impl Run {
             asked_stop: false,
             output_bytes: 0,
             last_failure: None,
+            unstarted: None,
             number: 0,
             asserting: false,
             asserted: 0,
@@ -229,14 +234,6 @@ impl Engine {
 
     pub(super) fn abandon(&mut self, run: &RunKey) {
         self.turn(run, Phase::Abandoning);
-    }
-
-    /// Gives a run back whose begun attempt was not started. If an earlier attempt was, its end is the run's.
-    pub(super) fn give_back(&mut self, now: Now, run: &RunKey) {
-        match self.runs.get_mut(run).and_then(|ours| ours.last_failure.take()) {
-            Some(ending) => self.finish(now, run, *ending),
-            None => self.abandon(run),
-        }
     }
 
     pub(super) fn settle_own(&mut self, run: &RunKey, decision: Decision) {
@@ -537,12 +534,6 @@ impl Engine {
         }
     }
 
-    /// No further attempt. How the last one ended is known, and recorded, unless somebody else has the run by now.
-    fn retry_refused(&mut self, now: Now, run: &RunKey, answer: &Answer) {
-        let taken = answer.run.as_ref().is_some_and(|record| record.owner != self.me);
-        if taken { self.lose_lease(now, run, (Some(answer), true)) } else { self.give_back(now, run) }
-    }
-
     fn begun(&mut self, now: Now, run: &RunKey, (first_sent, token): (Boot, u64)) {
         let last_success = self.jobs.get(&run.job).and_then(|job| job.last_success);
         let draining = self.drain.is_some();
@@ -552,7 +543,12 @@ impl Engine {
         ours.token = run.scheduled_for.is_manual().then_some(token);
         let timed_out = ours.timeout_at().is_some_and(|at| now.boot >= at);
         if draining || timed_out || now.boot >= first_sent + lease {
-            return self.give_back(now, run);
+            let why = match (draining, timed_out) {
+                (true, _) => DRAINING,
+                (false, true) => "the run's `timeout` is over",
+                (false, false) => LEASE_OVER,
+            };
+            return self.give_back(now, run, why);
         }
         ours.phase = Phase::Running;
         ours.confirmed = first_sent;

@@ -104,7 +104,7 @@ fn peek(child: Pid) -> Option<Ended> {
     match waitid(Id::Pid(child), flags) {
         Ok(WaitStatus::Exited(_, code)) => Some(Ended { code: Some(code), signal: None }),
         Ok(WaitStatus::Signaled(_, signal, _)) => Some(Ended { code: None, signal: Some(signal as i32) }),
-        // A real-time signal has a number and no name: nix then finds the status strange.
+        // A real-time signal has a number and no name: nix then finds the status strange. Whoever reaps is told.
         Err(Errno::EINVAL | Errno::ECHILD) => Some(Ended { code: None, signal: None }),
         Ok(_) | Err(_) => None,
     }

@@ -10,6 +10,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signal::killpg;
 use nix::unistd::Pid;
 use std::process::Child;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::MutexGuard;
@@ -117,18 +118,20 @@ impl Group {
         }
     }
 
-    /// Reaps the leader, which has ended: nothing is signalled from now on.
-    pub(super) fn close(&self) {
-        if let Some(mut leader) = self.state().leader.take()
-            && !children::reap(&mut leader)
-        {
-            children::abandon(leader);
+    /// Reaps the leader, which has ended: nothing is signalled from now on. How it ended, where that was not asked before
+    /// and nobody else reaped it.
+    pub(super) fn close(&self) -> Option<ExitStatus> {
+        let mut leader = self.state().leader.take()?;
+        if children::reap(&mut leader) {
+            return leader.try_wait().ok().flatten(); // remembered
         }
+        children::abandon(leader);
+        None
     }
 
     /// Kills the group and leaves its leader to be reaped.
     pub(super) fn discard(&self) {
         self.signal(Stop::Killed);
-        self.close();
+        let _ = self.close();
     }
 }

@@ -5,11 +5,12 @@
 //! one is tried again is for the job's `retry`. Nor is it ever turned into another: what a POST is answered with a 302 was
 //! not delivered, whatever a GET of the place it points to says.
 //!
-//! No error has more of an address in it than its scheme, host and port: the rest may be a secret.
+//! What errors show of an address is decided in `place.rs`.
 
 mod gate;
 mod lookup;
 mod parts;
+mod place;
 mod route;
 mod trust;
 
@@ -21,12 +22,12 @@ use super::spawn_error::SpawnError;
 use super::spawn_error::is_shortage;
 use crate::job::HttpSpec;
 use crate::job::origin;
-use crate::job::request_url;
 use crate::secret::LOOK_AHEAD;
 use crate::secret::Redaction;
 use gate::TooLate;
 use lookup::Lookup;
 use parts::Parts;
+use place::Place;
 use reqwest::Client;
 use reqwest::Response;
 use reqwest::StatusCode;
@@ -45,7 +46,6 @@ use tokio::time::sleep;
 use tokio::time::timeout;
 use trust::Lack;
 use trust::Trust;
-use url::Url;
 
 /// How much of an answer's body is kept.
 const KEPT_MOST: usize = 1 << 10;
@@ -60,7 +60,7 @@ const REDIRECTS_MOST: u32 = 10;
 #[derive(Debug)]
 pub struct Request {
     spec: HttpSpec,
-    url: Url,
+    place: Place,
     parts: Parts,
     route: Route,
     trust: Trust,
@@ -110,7 +110,7 @@ enum Failure {
 /// How far it came. Read from outside when the time is over.
 #[derive(Debug, Default)]
 struct Progress {
-    /// `POST http://host:80`
+    /// `POST http://host:80/path`
     to: String,
     doing: &'static str,
     status: Option<u16>,
@@ -127,10 +127,13 @@ impl Request {
     /// # Errors
     /// Something is not there, or is nothing that a request can have.
     pub fn prepare(spec: &HttpSpec, context: &RunContext, keep: usize) -> Result<Self, SpawnError> {
+        let place = Place::of(&spec.url, &context.redaction)?;
+        let route = Route::of(&spec.proxy, &context.redaction)?;
+        route.to(&place.url).map_err(|found| SpawnError::UnusableProxy { found })?;
         Ok(Self {
-            url: parts::address(&spec.url, "`http.url`")?,
+            place,
             parts: Parts::of(spec, context)?,
-            route: Route::of(&spec.proxy)?,
+            route,
             trust: Trust::of(spec.ca_file.as_deref())?,
             keep: keep.min(KEPT_MOST),
             redaction: context.redaction.clone(),
@@ -146,7 +149,7 @@ impl Request {
     /// Nothing was sent, and another try may be better off.
     pub async fn perform(self, gate: Gate, stop: impl Future<Output = ()>) -> Result<Reply, Unsent> {
         let (keep, total, redaction) = (self.keep, self.spec.timeout, self.redaction.clone());
-        let to = format!("{} {}", self.spec.method, origin(&self.url));
+        let to = format!("{} {}", self.spec.method, self.place);
         let progress = Mutex::new(Progress { to, doing: CONNECT, ..Progress::default() });
         let exchanged = {
             let mut exchange = pin!(self.exchange(&gate, &progress));
@@ -160,7 +163,7 @@ impl Request {
         let progress = progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         let Progress { to, doing, status, refusal, head, bytes } = progress;
         let error = match (refusal, exchanged) {
-            (Some(refusal), _) => format!("{to}: look at the answer: its status is {refusal}"),
+            (Some(refusal), _) => format!("{to}: the status of the answer is {refusal}"),
             (None, Ok(())) => String::new(),
             (None, Err(Failure::Unsent(unsent))) => return Err(unsent),
             (None, Err(Failure::Failed(found))) => format!("{to}: {doing}: {found}"),
@@ -176,8 +179,8 @@ impl Request {
                 return read(&mut response, progress).await;
             }
             let refusal = match self.next(&response) {
-                Some(Ok(url)) if redirects < REDIRECTS_MOST => {
-                    self.turn_to(url);
+                Some(Ok(place)) if redirects < REDIRECTS_MOST => {
+                    self.turn_to(place);
                     continue;
                 }
                 Some(Ok(_)) => format!("redirected {REDIRECTS_MOST} times, and once more"),
@@ -193,18 +196,18 @@ impl Request {
 
     /// One request, up to the head of its answer.
     async fn hop(&mut self, gate: &Gate, progress: &Mutex<Progress>) -> Result<Response, Failure> {
-        let through = self.route.to(&self.url).map_err(Failure::Failed);
-        let to = format!("{} {}", self.spec.method, origin(&self.url));
+        let through = self.route.to(&self.place.url).map_err(Failure::Failed);
+        let to = format!("{} {}", self.spec.method, self.place);
         {
             let mut progress = lock(progress);
             progress.to = match &through {
-                Ok(Some(proxy)) => format!("{to} through the proxy {}", proxy.origin),
+                Ok(Some(proxy)) => format!("{to} through the proxy {}", proxy.shown),
                 _ => to,
             };
             (progress.doing, progress.status) = (CONNECT, None);
         }
         let through = through?;
-        let secure = self.url.scheme() == "https" || through.as_ref().is_some_and(|proxy| proxy.is_secure);
+        let secure = self.place.url.scheme() == "https" || through.as_ref().is_some_and(|proxy| proxy.is_secure);
         let tls = self.trust.config(secure).await.map_err(|lack| match lack {
             Lack::OfNow(found) => Failure::Unsent(Unsent::Shortage(found)),
             Lack::OfCertificates(found) => Failure::Failed(found),
@@ -225,7 +228,7 @@ impl Request {
             client = client.proxy(proxy.proxy);
         }
         let client = client.build().map_err(|error| self.failure(error))?;
-        let request = self.parts.request(&self.spec.method, &self.url).map_err(Failure::Failed)?;
+        let request = self.parts.request(&self.spec.method, &self.place.url).map_err(Failure::Failed)?;
         let mut connections = gate.connections();
         let before = *connections.borrow();
         let mut answer = pin!(client.execute(request));
@@ -247,7 +250,7 @@ impl Request {
     }
 
     /// Where the answer says to look instead; or why that is not done.
-    fn next(&self, response: &Response) -> Option<Result<Url, String>> {
+    fn next(&self, response: &Response) -> Option<Result<Place, String>> {
         let status = response.status();
         let keeps_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let is_redirect =
@@ -256,36 +259,33 @@ impl Request {
             return None;
         }
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
-        let Some(target) = location.and_then(|location| self.url.join(location).ok()) else {
-            return Some(Err("it redirects, and says to no URL".to_owned()));
+        let place = match location.and_then(|location| self.place.leads_to(location, &self.redaction)) {
+            None => return Some(Err("it redirects, and says to no URL".to_owned())),
+            Some(Err(found)) => return Some(Err(format!("it redirects to what {found}"))),
+            Some(Ok(place)) => place,
         };
         let method = &self.spec.method;
-        let target = match request_url(target.as_str()) {
-            Ok(target) => target,
-            Err(error) => return Some(Err(format!("it redirects to what {}", error.found))),
-        };
-        let place = without_secrets(&target);
-        let same_place = origin(&target) == origin(&self.url);
+        let same_place = origin(&place.url) == origin(&self.place.url);
         Some(if !self.spec.follow_redirects {
             Err(format!("it redirects to {place}, and `followRedirects` is false"))
         } else if !keeps_method && !self.spec.is_safe() {
             Err(format!(
                 "it redirects to {place}, which would turn the {method} into a GET: write the `url` that takes it"
             ))
-        } else if self.url.scheme() == "https" && target.scheme() == "http" {
+        } else if self.place.url.scheme() == "https" && place.url.scheme() == "http" {
             Err(format!("it redirects to {place}, which is not encrypted as the request is"))
         } else if !same_place && self.parts.has_secret_body() {
             Err(format!("it redirects to {place}, where a body that comes from a file or a variable is not sent"))
         } else {
-            Ok(target)
+            Ok(place)
         })
     }
 
-    fn turn_to(&mut self, url: Url) {
-        if origin(&url) != origin(&self.url) {
+    fn turn_to(&mut self, place: Place) {
+        if origin(&place.url) != origin(&self.place.url) {
             self.parts.leave_home();
         }
-        self.url = url;
+        self.place = place;
     }
 
     fn failure(&self, error: reqwest::Error) -> Failure {
@@ -293,10 +293,10 @@ impl Request {
         if sources(&error).any(|cause| cause.is::<TooLate>()) {
             return Failure::Unsent(Unsent::TooLate);
         }
-        let words = describe(&error);
+        let words = self.place.clean(&describe(&error));
         let short = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>().is_some_and(is_shortage);
         if error.is_connect() && sources(&error).any(short) {
-            return Failure::Unsent(Unsent::Shortage(format!("connect to {}: {words}", origin(&self.url))));
+            return Failure::Unsent(Unsent::Shortage(format!("connect to {}: {words}", self.place)));
         }
         if error.is_connect() && error.is_timeout() {
             return Failure::Failed(format!("no connection within {:?}", self.spec.connect_timeout));
@@ -347,11 +347,6 @@ fn text(redaction: &Redaction, head: &[u8], most: usize) -> String {
     text
 }
 
-/// A URL as far as it can be shown.
-fn without_secrets(url: &Url) -> String {
-    format!("{}{}", origin(url), if url.path() == "/" { "" } else { "/…" })
-}
-
 fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
@@ -393,11 +388,5 @@ mod tests {
         assert_eq!(shown(b"\xff\xff\xff", 4), "\u{fffd}");
         assert_eq!(shown(b"abc", 0), "");
         assert_eq!(shown(b"ab\xc3", 3), "ab\u{fffd}"[..2].to_owned());
-    }
-
-    #[test]
-    fn a_place_is_shown_without_path_and_query() {
-        let url = request_url("https://hooks.example/T0/secret?token=1").unwrap();
-        assert_eq!(without_secrets(&url), "https://hooks.example/…");
     }
 }

@@ -5,6 +5,7 @@ use super::group::Group;
 use super::group::Stopper;
 use super::output::Output;
 use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -19,8 +20,7 @@ pub struct Running {
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exit {
-    /// Its exit code, where it exited. Without code and signal, somebody else reaped it, or it died of a real-time
-    /// signal.
+    /// Its exit code, where it exited. Without code and signal, somebody else reaped it.
     pub code: Option<i32>,
     /// The signal that ended it, where one did.
     pub signal: Option<i32>,
@@ -60,11 +60,13 @@ impl Running {
         self.read_what_is_being_stopped().await;
         let pipe_held_open = self.output.drain().await;
         self.read_what_is_being_stopped().await;
-        self.group.close();
+        let reaped = self.group.close();
+        // A real-time signal is told only to whoever reaps.
+        let unnamed = reaped.filter(|_| ended.code.is_none()).and_then(|status| status.signal());
         let totals = self.output.finish();
         Exit {
             code: ended.code,
-            signal: ended.signal,
+            signal: ended.signal.or(unnamed),
             output_tail: totals.tail,
             output_bytes: totals.bytes,
             truncated_lines: totals.truncated_lines,

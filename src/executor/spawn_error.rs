@@ -22,11 +22,15 @@ pub enum SpawnError {
         shell: String,
     },
     /// The program is not there.
-    #[error(
-        "start the job: there is no program `{program}`: write its full path, or set `PATH` in the job's `env` (a list is not read by a shell: `[sh, -c, ...]` or a string is)"
-    )]
+    #[error("start the job: there is no program `{program}`{}", what_to_do(program))]
     MissingProgram {
         /// The program.
+        program: String,
+    },
+    /// A folder is named as the program.
+    #[error("start the job: `{program}` is a folder, and no program: name a file in it")]
+    Folder {
+        /// The folder.
         program: String,
     },
     /// The script is there, the program that its first line names is not.
@@ -77,6 +81,12 @@ pub enum SpawnError {
         /// What is wrong with it.
         found: String,
     },
+    /// The request would go through a proxy that cannot be used.
+    #[error("start the job: {found}")]
+    UnusableProxy {
+        /// Which, and what to write instead.
+        found: String,
+    },
     /// A file that is there could not be read for want of something.
     #[error("start the job: read the file `{path}`")]
     Unread {
@@ -118,6 +128,9 @@ impl SpawnError {
                     Self::MissingProgram { program }
                 }
             }
+            io::ErrorKind::PermissionDenied if path_of(&program, folder).is_some_and(|path| path.is_dir()) => {
+                Self::Folder { program }
+            }
             io::ErrorKind::PermissionDenied => {
                 let closed = |path: &&Path| {
                     path.join(".").metadata().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -139,14 +152,37 @@ pub(super) fn is_shortage(error: &io::Error) -> bool {
 
 /// Whether a program that is named by a path exists. Names without a slash are looked up in `PATH`, by the system.
 fn is_there(program: &str, folder: Option<&Path>) -> bool {
-    let path = folder.map_or_else(|| PathBuf::from(program), |folder| folder.join(program));
-    program.contains('/') && path.exists()
+    path_of(program, folder).is_some_and(|path| path.exists())
+}
+
+/// Where a program is that is named by a path.
+fn path_of(program: &str, folder: Option<&Path>) -> Option<PathBuf> {
+    program.contains('/').then(|| folder.map_or_else(|| PathBuf::from(program), |folder| folder.join(program)))
+}
+
+/// What to do about a program that is not there.
+fn what_to_do(program: &str) -> &'static str {
+    if program.trim().contains(char::is_whitespace) {
+        ", blanks included: write each word of a list by itself, `[program, argument]`, or a text without brackets for the shell"
+    } else if program.contains('/') {
+        ": install it where the daemon runs, or mount it into the container"
+    } else {
+        ": write its full path, or set `PATH` in the job's `env` (a list is not read by a shell: `[sh, -c, ...]` or a string is)"
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use nix::errno::Errno;
+
+    #[test]
+    fn what_is_said_of_a_program_that_is_not_there_fits_how_it_was_named() {
+        let text = |program: &str| SpawnError::MissingProgram { program: program.into() }.to_string();
+        assert!(text("nowhere").contains("write its full path"));
+        assert!(!text("/opt/nowhere/x").contains("full path") && text("/opt/nowhere/x").contains("install it"));
+        assert!(text("docker run --rm x").contains("blanks included"));
+    }
 
     #[test]
     fn a_lack_that_may_pass_is_told_from_a_fault_of_the_job() {

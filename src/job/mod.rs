@@ -5,6 +5,7 @@
 
 mod action;
 mod address;
+mod authorities;
 mod former;
 mod history;
 mod name;
@@ -26,6 +27,8 @@ pub use address::is_header_name;
 pub use address::is_header_value;
 pub use address::origin;
 pub use address::request_url;
+pub use authorities::CA_FILE_BYTES_MOST;
+pub use authorities::authorities;
 pub use former::FORMER_MOST;
 pub use former::Former;
 pub use history::HistoryEntry;

@@ -272,6 +272,7 @@ mod tests {
             "sqlite:",
             "sqlite::memory:",
             "sqlite://host/x.db",
+            "sqlite://u:s3cret@host/x.db",
             "memory:x",
             "etcd:host",
             "etcd://u:s3/cret@h",

@@ -49,6 +49,15 @@ async fn a_signal_is_reported_as_such() {
     assert_eq!((exit.code, exit.signal), (None, Some(9)));
 }
 
+/// It has a number and no name.
+#[tokio::test]
+async fn a_real_time_signal_is_reported_by_its_number() {
+    for (name, number) in [("RTMIN", 34), ("RTMAX", 64)] {
+        let (exit, _) = run(&direct(&["/bin/bash", "-c", &format!("kill -{name} $$; sleep 20")]), "real-time").await;
+        assert_eq!((exit.code, exit.signal), (None, Some(number)));
+    }
+}
+
 #[tokio::test]
 async fn a_list_is_not_read_by_a_shell_and_standard_input_is_empty() {
     let (_, lines) = run(&direct(&["printf", "%s|", "a  b", "$HOME", ";"]), "list").await;
@@ -186,6 +195,7 @@ async fn what_is_missing_is_named() {
     let error = failed(homeless);
     assert!(error.to_string().contains("`workingDir: /no/such/folder` is not a folder here"), "{error}");
     assert!(matches!(failed(direct(&["/etc/passwd"])), SpawnError::NotPermitted { path } if path == "/etc/passwd"));
+    assert!(matches!(failed(direct(&["/usr"])), SpawnError::Folder { program } if program == "/usr"));
     assert!(matches!(failed(direct(&["a\0b"])), SpawnError::Other { .. }));
 }
 

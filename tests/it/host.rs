@@ -2,6 +2,7 @@
 
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
+use crate::support::web::Authority;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -42,6 +43,8 @@ fn folder() -> tempfile::TempDir {
 fn what_is_not_here_is_a_warning_with_its_place_and_no_error() {
     let folder = folder();
     let here = folder.path().display().to_string();
+    let good = Authority::new();
+    let authority = good.file().display().to_string();
     let text = format!(
         r#"defaults:
   env: {{SET: {{fromEnv: IS_THERE}}, UNSET: {{fromEnv: IS_NOT_THERE}}}}
@@ -61,6 +64,10 @@ jobs:
   - {{name: m, schedule: '@daily', command: 'true', env: {{A: {{fromFile: '{here}/sub'}}}}}}
   - {{name: n, schedule: '@daily', command: [closed], env: {{PATH: '{here}'}}}}
   - {{name: o, schedule: '@daily', command: [good], env: {{PATH: '.'}}, workingDir: {here}}}
+  - {{name: p, schedule: '@daily', http: {{url: 'https://a/', caFile: '{here}/none.pem'}}}}
+  - {{name: q, schedule: '@daily', http: {{url: 'https://a/', caFile: '{here}/good'}}}}
+  - {{name: r, schedule: '@daily', http: {{url: 'https://a/', caFile: '{here}/sub'}}}}
+  - {{name: s, schedule: '@daily', http: {{url: 'https://a/', caFile: '{authority}'}}}}
 "#
     );
     let (code, found) = warnings(&text, folder.path(), &[]);
@@ -77,6 +84,9 @@ jobs:
         format!("15:{} E308 jobs[11] \"l\": there is no file `{here}/none` here", place(15, "'/")),
         format!("16:{} E308 jobs[12] \"m\": `{here}/sub` is not a regular file", place(16, "'/")),
         format!("17:{} W511 jobs[13] \"n\": this user may not execute the program `closed`", place(17, "[closed")),
+        format!("19:{} E308 jobs[15] \"p\": there is no file `{here}/none.pem` here, and `caFile`", place(19, "'/")),
+        format!("20:{} E308 jobs[16] \"q\": `caFile` `{here}/good` has no certificate in it", place(20, "'/")),
+        format!("21:{} E308 jobs[17] \"r\": `caFile` `{here}/sub` is not a regular file", place(21, "'/")),
     ];
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(&expected) {
@@ -94,6 +104,10 @@ fn the_daemon_says_at_its_start_what_is_missing_and_each_such_run_is_not_started
         "  - {name: shell, schedule: '* * * * * *', command: x, shell: [/no/such/shell]}\n",
         "  - {name: folder, schedule: '* * * * * *', command: x, workingDir: /no/such/folder}\n",
         "  - {name: variable, schedule: '* * * * * *', command: x, env: {A: {fromEnv: IS_NOT_THERE}}}\n",
+        "  - {name: blanks, schedule: '* * * * * *', command: [no-such program]}\n",
+        "  - {name: path, schedule: '* * * * * *', command: [/no/such/program]}\n",
+        "  - {name: is-folder, schedule: '* * * * * *', command: [/usr]}\n",
+        "  - {name: authorities, schedule: '* * * * * *', http: {url: 'https://127.0.0.1:1/', caFile: /no/such/ca.pem}}\n",
         "  - {name: file, schedule: '* * * * * *', command: x, env: {A: {fromFile: /no/such/file}}}\n",
     ));
     let daemon = table.launch("memory:").start();
@@ -102,6 +116,10 @@ fn the_daemon_says_at_its_start_what_is_missing_and_each_such_run_is_not_started
         ("shell", "W511", "no shell `/no/such/shell`"),
         ("folder", "W512", "/no/such/folder"),
         ("variable", "E308", "IS_NOT_THERE"),
+        ("blanks", "W511", "no program `no-such program`"),
+        ("path", "W511", "no program `/no/such/program`"),
+        ("is-folder", "W511", "`/usr` is"),
+        ("authorities", "E308", "/no/such/ca.pem"),
         ("file", "E308", "/no/such/file"),
     ] {
         let finished = daemon.wait_for_job("run_finished", job);

@@ -87,18 +87,22 @@ async fn a_server_is_told_about_the_run_and_its_answer_is_kept() {
 #[tokio::test]
 async fn an_answer_with_another_status_is_a_failure_and_what_it_says_is_kept() {
     let web = Web::start(|_| answer(503, "", "try later"));
-    let mut spec = direct("POST", &web.url("/secret-path"));
+    let mut spec = direct("POST", &web.url("/open-path"));
     let reply = sent(&spec).await;
     assert_eq!((reply.status, reply.body_head.as_str()), (Some(503), "try later"));
     let origin = web.url("");
     let expected =
-        format!("POST {origin}: look at the answer: its status is 503 Service Unavailable: 200..299 is expected");
+        format!("POST {origin}/open-path: the status of the answer is 503 Service Unavailable: 200..299 is expected");
     assert_eq!(reply.error, expected);
     let slow = b"HTTP/1.1 500 Status\r\nContent-Length: 9\r\n\r\nslow".to_vec();
     let slow = Web::start(move |_| vec![Act::Send(slow.clone()), Act::Hold]);
     let reply = sent(&HttpSpec { timeout: SHORT, ..direct("POST", &slow.url("/")) }).await;
     assert_eq!((reply.status, reply.body_head.as_str()), (Some(500), "slow"));
-    assert!(reply.error.contains("its status is 500 Internal Server Error"), "it is what counts: {}", reply.error);
+    assert!(
+        reply.error.contains("the status of the answer is 500 Internal Server Error"),
+        "it is what counts: {}",
+        reply.error
+    );
     spec.expect_status = vec![200..=204, 503..=503];
     assert_eq!(sent(&spec).await.error, "");
     assert!(web.seen().iter().all(|seen| seen.header("Content-Length") == "0" && !seen.has("Onecron-Last-Success")));
@@ -148,7 +152,11 @@ async fn a_get_follows_ten_redirects_and_no_more() {
     assert_eq!(sent(&direct("GET", &web.url("/10"))).await.error, "");
     assert_eq!(web.connections(), 11);
     let reply = sent(&direct("GET", &web.url("/11"))).await;
-    assert!(reply.error.ends_with("its status is 302 Found: redirected 10 times, and once more"), "{}", reply.error);
+    assert!(
+        reply.error.ends_with("the status of the answer is 302 Found: redirected 10 times, and once more"),
+        "{}",
+        reply.error
+    );
     assert_eq!((reply.status, web.connections()), (Some(302), 22));
 }
 
@@ -187,8 +195,8 @@ async fn a_server_that_accepts_and_stays_silent_is_given_up() {
     let mut spec = direct("POST", &web.url("/"));
     spec.first_byte_timeout = SHORT;
     let reply = sent(&spec).await;
-    let origin = web.url("");
-    let expected = format!("POST {origin}: wait for the head of the answer: nothing whole came within 400ms");
+    let url = web.url("/");
+    let expected = format!("POST {url}: wait for the head of the answer: nothing whole came within 400ms");
     assert_eq!((reply.status, reply.error), (None, expected));
     wait_until("the connection is closed", || ready(web.open() == 0)).await;
     assert_eq!(web.connections(), 1, "and it is not sent again");
@@ -278,11 +286,11 @@ async fn no_connection_is_used_twice() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_said_by_its_address_alone() {
+async fn a_server_that_is_not_there_is_said_by_its_address_without_the_query() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let reply = sent(&direct("POST", &format!("http://127.0.0.1:{port}/hidden?token=hidden"))).await;
+    let reply = sent(&direct("POST", &format!("http://127.0.0.1:{port}/purge?token=hidden"))).await;
     let expected =
-        format!("POST http://127.0.0.1:{port}: connect: tcp connect error: Connection refused (os error 111)");
+        format!("POST http://127.0.0.1:{port}/purge?…: connect: tcp connect error: Connection refused (os error 111)");
     assert_eq!((reply.status, reply.error), (None, expected));
 }
 
@@ -360,7 +368,7 @@ async fn a_proxy_is_asked_for_all_of_an_open_request() {
     let strict = Web::start(|_| answer(407, "", "who are you?"));
     spec.proxy = ProxySpec::Url(text(&strict.url("")));
     let reply = sent(&spec).await;
-    let wanted = format!("POST http://web.team.svc:8080 through the proxy {}: ", strict.url(""));
+    let wanted = format!("POST http://web.team.svc:8080/path through the proxy {}: ", strict.url(""));
     assert!(reply.error.starts_with(&wanted) && reply.error.contains("407"), "{}", reply.error);
 }
 
@@ -441,4 +449,41 @@ async fn values_from_elsewhere_are_those_of_the_start_and_stand_in_no_error() {
         assert!(error.contains("`http.url`") && !error.contains("hidden"), "{error}");
     }
     assert_eq!(web.connections(), 2);
+}
+
+#[tokio::test]
+async fn nothing_of_an_address_that_is_a_secret_is_in_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut spec = direct("POST", "");
+    spec.url = EnvValue::FromFile(folder.path().join("url"));
+    let proxy = Web::start(|_| answer(502, "", ""));
+    let web = Web::start(|_| redirect(302, "http://urls3cret.invalid/T1"));
+    let authority = Authority::new();
+    let secure = Web::secure(&authority, |_| ok());
+    spec.ca_file = Some(authority.file());
+    let through = ProxySpec::Url(text(&proxy.url("")));
+    let name = format!("https://localhost:{}/", secure.port);
+    for (url, proxy, found) in [
+        ("http://urls3cret.invalid/T0", ProxySpec::None, "POST ***: connect: "),
+        ("http://urls3cret.invalid/T0?t=1", through, "POST *** through the proxy http://127.0.0.1:"),
+        (&web.url("/T0"), ProxySpec::None, "it redirects to ***, which would turn"),
+        (&name, ProxySpec::None, "not valid for name \"***\""),
+    ] {
+        std::fs::write(folder.path().join("url"), url).unwrap();
+        let error = sent(&HttpSpec { proxy, ..spec.clone() }).await.error;
+        let is_hidden =
+            ["s3cret", "T0", "T1", "localhost", &web.port.to_string()].iter().all(|part| !error.contains(part));
+        assert!(error.contains(found) && is_hidden, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_redacted_of_an_address_is_looked_for_as_it_was_written() {
+    let redaction = [onecron::secret::Rule::new("Team[A-Z]").unwrap()].into_iter().collect();
+    let context = RunContext { redaction, ..context() };
+    let spec = direct("POST", "http://TeamA.invalid/x");
+    let request = Request::prepare(&spec, &context, 0).unwrap();
+    let error = request.perform(Gate::new(|| true), pending()).await.unwrap().error;
+    assert!(error.starts_with("POST http://[redacted].invalid/x: connect: "), "{error}");
+    assert!(!error.contains("teama"), "{error}");
 }

@@ -59,7 +59,7 @@ fn a_retry_has_the_same_key_and_a_greater_token() {
     let daemon = table.launch("memory:").start();
     let retried = daemon.wait_for_event("run_retried");
     assert_eq!((&retried["attempt"], &retried["http_status"]), (&1.into(), &503.into()));
-    assert!(retried["error"].as_str().unwrap().contains("its status is 503"), "{retried}");
+    assert!(retried["error"].as_str().unwrap().contains("the status of the answer is 503"), "{retried}");
     let end = finished(&daemon, "purge");
     assert_eq!((&end["outcome"], &end["http_status"], &end["attempts"]), (&"succeeded".into(), &200.into(), &2.into()));
     let seen = web.seen();
@@ -77,7 +77,7 @@ fn a_request_ends_at_the_timeout_of_its_run_and_by_a_drain() {
     let mut daemon = table.launch("memory:").arg("--drain-timeout").arg("0s").start();
     let end = finished(&daemon, "short");
     assert_eq!((&end["outcome"], end.get("http_status")), (&"timed_out".into(), None));
-    let error = format!("stopped at its timeout: POST {}: wait for the head of the answer: given up", web.url(""));
+    let error = format!("stopped at its timeout: POST {}: wait for the head of the answer: given up", web.url("/"));
     assert_eq!(end["error"], error.as_str());
     daemon.wait_for_job("run_started", "long");
     daemon.signal(Signal::SIGTERM);
@@ -127,6 +127,22 @@ fn proxies_of_the_environment_are_used_but_for_what_no_proxy_names() {
     assert_eq!(seen[0].header("Proxy-Authorization"), "Basic YWRhOmhpZGRlbg==");
     assert!(web.seen().iter().all(|seen| seen.line == "POST /inside HTTP/1.1"));
     assert!(!format!("{:?}{}", daemon.lines(), daemon.errors()).contains("hidden"));
+}
+
+#[test]
+fn a_request_does_not_go_past_a_proxy_that_is_not_understood() {
+    let web = Web::start(|_| ok());
+    let table = Table::new(&job("purge", &format!("url: '{}'", web.url("/")), ""));
+    for (name, value) in
+        [("HTTP_PROXY", "http://"), ("https_proxy", "garbage S3CRET"), ("ALL_PROXY", "socks5://a:S3CRET@b")]
+    {
+        let daemon = table.launch("memory:").env(name, value).start();
+        let end = finished(&daemon, "purge");
+        let error = end["error"].as_str().unwrap();
+        assert!(end["outcome"] == "not_started" && error.contains(&format!("`{name}`")), "{end}");
+        assert!(!format!("{:?}{}", daemon.lines(), daemon.errors()).contains("S3CRET"));
+    }
+    assert_eq!(web.connections(), 0);
 }
 
 /// A daemon that may have so many descriptors, with jobs that are all due at one instant.

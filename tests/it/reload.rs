@@ -205,6 +205,20 @@ fn hup_at_the_very_start_ends_nothing() {
 }
 
 #[test]
+fn term_from_the_first_line_on_drains() {
+    let changing = Changing::new(SLOW, &["a"]);
+    let job = |n: usize| format!("  - {{name: j{n}, schedule: '@yearly', command: ['/no/such/{n}']}}\n");
+    fs::write(changing.path(), changing.table(&(0..3000).map(job).collect::<String>())).unwrap();
+    for name in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGQUIT] {
+        let mut daemon = changing.launch().start();
+        daemon.wait_for_event("daemon_started");
+        signal(daemon.pid(), name);
+        assert_eq!(daemon.wait_for_exit(), 0, "{name}");
+        assert_eq!(daemon.events("daemon_draining").len(), 1, "it is the first signal, and not also the second");
+    }
+}
+
+#[test]
 fn a_bad_file_that_becomes_the_running_one_again_is_said_to_be_so() {
     let changing = Changing::new(FAST, &["a"]);
     let daemon = changing.start();

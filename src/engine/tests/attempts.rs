@@ -185,3 +185,49 @@ fn no_guardian_is_armed_for_a_request() {
     let effects = bench.reply_yes();
     assert!(matches!(&effects[..], [Effect::Start(order)] if !order.guarded), "{effects:?}");
 }
+
+/// It stood still while it was connecting: others have recorded the run as lost, and that nothing was sent is known here
+/// alone.
+#[test]
+fn a_run_that_was_not_started_in_time_and_is_called_lost_ends_as_not_started() {
+    let lost = RunRecord { exclusive: false, ..mine(&run(), (RunState::Lost, 1, 2)) };
+    for notices_first in [true, false] {
+        let mut bench = Bench::beginning(JobSpec { concurrency_policy: ConcurrencyPolicy::Allow, ..asking() });
+        bench.reply_yes();
+        bench.pass(secs(20));
+        let mut said = if notices_first { notices(&bench.tell(Event::Woke)) } else { Vec::new() };
+        let error = "the run's lease ended before the connection was there";
+        let mut effects = bench.tell(Event::NotStarted { run: run(), too_late: true, error: error.into() });
+        let mut store = |step: &Step| {
+            Some(match step {
+                Step::Abandon { .. } => with(Verdict::Fenced, lost.clone()),
+                Step::Renew { .. } => with(Verdict::Lost, lost.clone()),
+                Step::Complete { .. } => with(Verdict::RecordedLate, lost.clone()),
+                step => yes(step),
+            })
+        };
+        effects.extend(bench.until_with(22_000, &mut store));
+        said.extend(notices(&effects));
+        let ends: Vec<_> = said
+            .iter()
+            .filter_map(|notice| match notice {
+                Notice::RunFinished { ending, .. } => Some((ending.outcome, ending.error.as_str())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ends, [(Outcome::NotStarted, error)], "{said:?}");
+        assert_eq!(count(&effects, "complete"), 1, "{effects:?}");
+        assert_eq!(bench.engine.running(), 0);
+    }
+}
+
+/// What nobody has called lost is given back, and may still be run in time.
+#[test]
+fn a_run_that_was_not_started_in_time_is_given_back_where_nobody_calls_it_lost() {
+    let mut bench = Bench::beginning(JobSpec { concurrency_policy: ConcurrencyPolicy::Allow, ..asking() });
+    bench.reply_yes();
+    let effects = bench.tell(Event::NotStarted { run: run(), too_late: true, error: "too late".into() });
+    assert_eq!(count(&effects, "abandon"), 1);
+    let said = notices(&bench.reply_yes());
+    assert!(!said.iter().any(|notice| matches!(notice, Notice::RunFinished { .. })), "{said:?}");
+}

@@ -37,6 +37,11 @@ fn failing(spec: JobSpec) -> (Vec<Duration>, Vec<Effect>) {
     (waits, effects)
 }
 
+fn ended(effects: &[Effect]) -> (Outcome, String) {
+    let ending = ending(effects).expect("an end is told to the store");
+    (ending.outcome, ending.error)
+}
+
 #[test]
 fn each_wait_is_twice_the_one_before_up_to_the_longest() {
     let (waits, effects) = failing(retrying(6, 1, 10));
@@ -88,8 +93,10 @@ fn the_slot_and_the_lease_are_kept_between_attempts() {
 #[test]
 fn no_attempt_begins_at_or_after_the_timeout() {
     let spec = JobSpec { timeout: Some(secs(10)), ..retrying(3, 4, 60) };
-    let (waits, _) = failing(spec);
+    let (waits, effects) = failing(spec);
     assert_eq!(waits, [secs(4)], "the third attempt would begin at second 12");
+    let error = "no further attempt: it would begin after the run's `timeout`";
+    assert_eq!(ended(&effects), (Outcome::Failed, error.into()));
 }
 
 #[test]
@@ -99,7 +106,8 @@ fn an_attempt_whose_begin_is_answered_after_the_timeout_is_not_started() {
     bench.until(10_000);
     let effects = bench.reply_yes();
     assert_eq!(done(&effects), []);
-    assert_eq!(ending(&effects).map(|ending| ending.outcome), Some(Outcome::Failed));
+    let error = "no further attempt: the run's `timeout` is over";
+    assert_eq!(ended(&effects), (Outcome::Failed, error.into()));
 }
 
 #[test]
@@ -131,11 +139,11 @@ fn a_drain_ends_a_run_that_waits_for_its_next_attempt() {
     let mut bench = Bench::running(retrying(1, 60, 60));
     bench.end(1);
     let effects = bench.tell(Event::DrainAsked { timeout: secs(60) });
-    assert_eq!(ending(&effects).map(|ending| ending.outcome), Some(Outcome::Failed));
+    assert_eq!(ended(&effects), (Outcome::Failed, "no further attempt: its replica is stopping".into()));
     let mut bench = Bench::running(retrying(1, 60, 60));
     bench.tell(Event::DrainAsked { timeout: secs(60) });
     let effects = bench.end(1);
-    assert_eq!(ending(&effects).map(|ending| ending.outcome), Some(Outcome::Failed), "no retry in a drain");
+    assert_eq!(ended(&effects), (Outcome::Failed, "no further attempt: its replica is stopping".into()));
 }
 
 #[test]
@@ -146,5 +154,29 @@ fn a_lease_that_is_lost_between_attempts_ends_the_run_as_its_last_attempt_ended(
     assert!(matches!(&notices(&effects)[..], [Notice::LeaseLost { .. }, Notice::RunFinished { .. }]), "{effects:?}");
     bench.fail();
     let effects = bench.until(17_000);
-    assert_eq!(ending(&effects).map(|ending| ending.outcome), Some(Outcome::Failed));
+    assert_eq!(ended(&effects), (Outcome::Failed, "no further attempt: the run's lease is over".into()));
+}
+
+#[test]
+fn where_no_attempt_is_left_nothing_more_is_said_and_what_was_found_stands_first() {
+    let mut bench = Bench::running(retrying(0, 1, 10));
+    assert_eq!(ended(&bench.end(1)), (Outcome::Failed, String::new()));
+    let mut bench = Bench::running(JobSpec { timeout: Some(secs(1)), ..retrying(1, 4, 60) });
+    let exit = Exit { error: "it broke off".to_owned(), ..exit(1) };
+    let effects = bench.tell(Event::Ended { run: run(), exit });
+    let error = "it broke off; no further attempt: it would begin after the run's `timeout`";
+    assert_eq!(ended(&effects), (Outcome::Failed, error.into()));
+}
+
+/// A replica that stood still hears of the end of the attempt before it notices that its lease is over.
+#[test]
+fn an_attempt_that_will_not_be_is_not_announced() {
+    for spec in [retrying(3, 1, 10), JobSpec { concurrency_policy: ConcurrencyPolicy::Allow, ..retrying(3, 1, 10) }] {
+        let mut bench = Bench::running(spec);
+        bench.pass(secs(15));
+        let effects = bench.end(1);
+        let [Notice::RunFinished { ending, attempts: 1, .. }] = &notices(&effects)[..] else { panic!("{effects:?}") };
+        let found = (ending.outcome, ending.error.as_str());
+        assert_eq!(found, (Outcome::Failed, "no further attempt: the run's lease is over"));
+    }
 }

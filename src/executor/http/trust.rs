@@ -2,19 +2,16 @@
 
 use crate::executor::spawn_error::SpawnError;
 use crate::executor::spawn_error::is_shortage;
+use crate::job::CA_FILE_BYTES_MOST;
+use crate::job::authorities;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use rustls_native_certs::ErrorKind;
 use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// A larger file is no list of certificates: those of all public authorities are 200 KiB.
-const BYTES_MOST: u64 = 4 << 20;
 
 /// The certificates that are trusted.
 #[derive(Debug)]
@@ -72,7 +69,7 @@ fn of_file(path: &Path) -> Result<RootCertStore, SpawnError> {
         |found: String| SpawnError::UnusableValue { subject: format!("`caFile: {}`", path.display()), found };
     let read = fs::metadata(path).and_then(|metadata| {
         // A pipe would be waited for.
-        if metadata.is_file() && metadata.len() <= BYTES_MOST { fs::read(path).map(Some) } else { Ok(None) }
+        if metadata.is_file() && metadata.len() <= CA_FILE_BYTES_MOST { fs::read(path).map(Some) } else { Ok(None) }
     });
     let bytes = match read {
         Ok(Some(bytes)) => bytes,
@@ -80,16 +77,7 @@ fn of_file(path: &Path) -> Result<RootCertStore, SpawnError> {
         Err(source) if is_shortage(&source) => return Err(SpawnError::Unread { path: path.to_path_buf(), source }),
         Err(error) => return Err(unusable(format!("cannot be read: {error}"))),
     };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&bytes) {
-        let added = certificate.map_err(|error| error.to_string());
-        let added = added.and_then(|certificate| roots.add(certificate).map_err(|error| error.to_string()));
-        added.map_err(|error| unusable(format!("has a certificate that cannot be read: {error}")))?;
-    }
-    if roots.is_empty() {
-        return Err(unusable("has no certificate in it: write PEM, `-----BEGIN CERTIFICATE-----`".to_owned()));
-    }
-    Ok(roots)
+    authorities(&bytes).map_err(unusable)
 }
 
 fn of_system() -> Result<RootCertStore, Lack> {

@@ -147,7 +147,8 @@ impl SqliteStore {
             return Err("the path is missing: write sqlite:onecron.db or sqlite:/var/lib/onecron/onecron.db".into());
         }
         if path.starts_with("//") {
-            let path = path.trim_start_matches('/');
+            // With a user in it, it is another store's URL, and may have a password.
+            let path = if path.contains('@') { "PATH" } else { path.trim_start_matches('/') };
             return Err(format!("a path has no `//` before it: write sqlite:/{path} or sqlite:{path}"));
         }
         if path.starts_with(':') {
