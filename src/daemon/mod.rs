@@ -230,14 +230,14 @@ impl Daemon {
     /// Starts to answer HTTP requests: until the last thread has ended, so that a drain can be watched.
     fn answer(&self, listener: TcpListener, board: Arc<Board>) -> io::Result<Server> {
         let address = listener.local_addr()?;
-        let Settings { me, namespace, clock, reading, token_file, .. } = &self.settings;
+        let Settings { me, namespace, clock, reading, token_file, metrics, .. } = &self.settings;
         let parts = server::Parts {
             board,
             clock: Arc::clone(clock),
             store: Arc::clone(reading),
             me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
             token_file: token_file.clone(),
-            meter: None,
+            metrics: Arc::clone(metrics),
         };
         let server = Server::start(listener, parts)?;
         events::http_listening(address);
