@@ -253,7 +253,7 @@ impl Daemon {
             store: Arc::clone(reading),
             me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
             token_file: token_file.clone(),
-            meter: Some(Arc::clone(metrics) as Arc<dyn server::Meter>),
+            metrics: Arc::clone(metrics),
         };
         let server = Server::start(listener, parts)?;
         events::http_listening(address);

@@ -1,7 +1,6 @@
 //! Probes. They look at this process and never at the store, whose outages are no reason to restart anything.
 
 use super::Site;
-use super::problem::Problem;
 use axum::extract::RawQuery;
 use axum::extract::State;
 use axum::http::HeaderValue;
@@ -39,11 +38,8 @@ pub async fn readyz(State(site): State<Arc<Site>>, RawQuery(query): RawQuery) ->
     text(status, format!("{lines}{word}\n"))
 }
 
-/// Metrics, where there are any.
+/// Metrics of this replica, and of the fleet as it knows it.
 pub async fn metrics(State(site): State<Arc<Site>>) -> Response {
-    let Some(meter) = &site.parts.meter else {
-        return Problem::new(StatusCode::NOT_FOUND, "no_metrics", "this daemon has no metrics").into_response();
-    };
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], meter.render()).into_response()
+    ([(header::CONTENT_TYPE, kind)], site.parts.metrics.render()).into_response()
 }

@@ -41,25 +41,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What counts requests and writes metrics.
-pub trait Meter: Send + Sync {
-    /// Everything that was counted, in the text format of Prometheus.
-    fn render(&self) -> String;
-
-    /// A request was answered. Routes are those of the router, with their braces; what has none is `other`.
-    fn answered(&self, route: &'static str, method: &'static str, code: u16);
-}
-
-impl Meter for Metrics {
-    fn render(&self) -> String {
-        Self::render(self)
-    }
-
-    fn answered(&self, route: &'static str, method: &'static str, code: u16) {
-        self.http_request(route, method, code);
-    }
-}
-
 /// What answers are made of.
 #[derive(Clone)]
 pub struct Parts {
@@ -73,8 +54,8 @@ pub struct Parts {
     pub me: Identity,
     /// Where the token of those is who may act; without it, nobody may.
     pub token_file: Option<PathBuf>,
-    /// Counts, and writes `/metrics`; without it there is nothing to be had at that path.
-    pub meter: Option<Arc<dyn Meter>>,
+    /// Counts requests, and writes `/metrics`.
+    pub metrics: Arc<Metrics>,
 }
 
 impl fmt::Debug for Parts {

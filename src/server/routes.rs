@@ -102,9 +102,7 @@ async fn count(State(site): State<Arc<Site>>, route: Option<MatchedPath>, reques
     let route = route.map_or("other", |route| known(&ROUTES, route.as_str()));
     let method = known(&METHODS, request.method().as_str());
     let response = next.run(request).await;
-    if let Some(meter) = &site.parts.meter {
-        meter.answered(route, method, response.status().as_u16());
-    }
+    site.parts.metrics.http_request(route, method, response.status().as_u16());
     response
 }
 
