@@ -118,6 +118,26 @@ fn every_answer_has_the_same_headers_and_wrong_ones_say_what_is_right() {
 }
 
 #[test]
+fn metrics_are_there_to_be_scraped_and_count_requests_by_route() {
+    let table = Table::new(RARE);
+    let (daemon, address) = listening(&table, "memory:");
+    daemon.wait_for_event("daemon_ready");
+    get(&address, "/api/v1/jobs/some-job");
+    get(&address, "/api/v1/jobs/another");
+    get(&address, "/anything/else");
+    let metrics = get(&address, "/metrics");
+    assert_eq!((metrics.status, metrics.header("content-type")), (200, "text/plain; version=0.0.4; charset=utf-8"));
+    let count = |route: &str| {
+        let of_route = metrics.body.lines().find(|line| {
+            line.starts_with("onecron_http_requests_total{") && line.contains(&format!("route=\"{route}\""))
+        });
+        of_route.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
+    };
+    assert_eq!((count("/api/v1/jobs/{name}"), count("other")), (Some(2), Some(1)), "{}", metrics.body);
+    assert!(metrics.body.contains("onecron_ready 1") && metrics.body.contains("onecron_build_info{"));
+}
+
+#[test]
 fn a_head_that_is_too_long_or_is_none_is_refused() {
     let table = Table::new(RARE);
     let (_daemon, address) = listening(&table, "memory:");
