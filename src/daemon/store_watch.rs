@@ -36,11 +36,7 @@ pub struct StoreWatch {
 
 impl StoreWatch {
     /// For a store. Metrics and board are told when it has answered.
-    pub fn new(
-        store: Arc<dyn Store>,
-        clock: Arc<dyn Clock>,
-        (metrics, board): (Arc<Metrics>, Arc<Board>),
-    ) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, (metrics, board): (Arc<Metrics>, Arc<Board>)) -> Self {
         Self { store, clock, metrics, board }
     }
 
