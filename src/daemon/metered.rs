@@ -114,6 +114,10 @@ impl fmt::Debug for Metered {
 
 #[async_trait]
 impl Store for Metered {
+    fn has_clock(&self) -> bool {
+        self.store.has_clock()
+    }
+
     fn url(&self) -> &str {
         self.store.url()
     }

@@ -65,6 +65,10 @@ pub(super) enum Broken {
 
 #[async_trait]
 impl Store for Broken {
+    fn has_clock(&self) -> bool {
+        true
+    }
+
     fn url(&self) -> &str {
         "broken:"
     }

@@ -151,6 +151,10 @@ impl MemoryStore {
 
 #[async_trait]
 impl Store for MemoryStore {
+    fn has_clock(&self) -> bool {
+        true
+    }
+
     fn url(&self) -> &str {
         "memory:"
     }

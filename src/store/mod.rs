@@ -163,9 +163,7 @@ pub trait Store: Send + Sync + fmt::Debug {
 
     /// Whether the store has a clock. Without one, steps are judged by the clock of the replica that sends them: then
     /// nothing is known of how far that one is from the others, and nothing may be concluded from an instant.
-    fn has_clock(&self) -> bool {
-        true
-    }
+    fn has_clock(&self) -> bool;
 
     /// The clock that steps are judged by: the store's, or this replica's own where it has none ([`Store::has_clock`]).
     async fn server_time(&self) -> Result<DateTime<Utc>, Error>;

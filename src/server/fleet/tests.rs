@@ -31,6 +31,10 @@ struct Counted {
 
 #[async_trait]
 impl Store for Counted {
+    fn has_clock(&self) -> bool {
+        true
+    }
+
     fn url(&self) -> &str {
         "counted:"
     }

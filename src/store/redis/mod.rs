@@ -159,6 +159,10 @@ fn sure_enough(steps: &[Step]) -> Sure {
 
 #[async_trait]
 impl Store for RedisStore {
+    fn has_clock(&self) -> bool {
+        true
+    }
+
     fn url(&self) -> &str {
         self.servers.shown()
     }

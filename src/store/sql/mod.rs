@@ -327,6 +327,10 @@ impl SqlStore {
 
 #[async_trait]
 impl Store for SqlStore {
+    fn has_clock(&self) -> bool {
+        true
+    }
+
     fn url(&self) -> &str {
         &self.target.shown
     }
