@@ -151,12 +151,8 @@ fn look_at_store(store: &dyn Store, tolerance: Duration) -> (Vec<Check>, i32) {
     match found {
         Ok((clock, probe, fleet)) => {
             let mut checks = of_probe(store.url(), &probe);
-            checks.extend(
-                of_clock(clock, tolerance).into_iter().filter(|check| check.check != "clock" || store.has_clock()),
-            );
-            if !store.has_clock() {
-                checks.push(Check::good("clock", "the store has none: replicas go by their own, so set all by NTP"));
-            }
+            let (took, ahead) = clock;
+            checks.extend(of_clock((took, store.has_clock().then_some(ahead)), tolerance));
             checks.extend(of_fleet(&fleet));
             (checks, table_args::OK)
         }
@@ -190,13 +186,16 @@ fn of_probe(url: &str, probe: &Probe) -> Vec<Check> {
     checks
 }
 
-fn of_clock((took, ahead): (Duration, TimeDelta), tolerance: Duration) -> Vec<Check> {
+fn of_clock((took, ahead): (Duration, Option<TimeDelta>), tolerance: Duration) -> Vec<Check> {
     let latency = format!("its quickest answer took {took:.1?}");
     let latency = match took > SLOW {
         true => Check::doubtful("latency", latency, "a store closer by: each start of a run waits for two answers"),
         false => Check::good("latency", latency),
     };
-    let ms = ahead.num_milliseconds();
+    let Some(ms) = ahead.map(|ahead| ahead.num_milliseconds()) else {
+        let none = "the store has none: replicas go by their own, so set all of them by NTP";
+        return vec![latency, Check::good("clock", none)];
+    };
     let (word, by) = if ms < 0 { ("behind", ms.unsigned_abs()) } else { ("ahead of", ms.unsigned_abs()) };
     let clock = format!("this machine is {by} ms {word} the store");
     let clock = match Duration::from_millis(by) > tolerance {
@@ -255,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_clock_beyond_the_tolerance_is_doubtful_in_both_directions() {
-        let health = |ms| of_clock((Duration::from_millis(1), TimeDelta::milliseconds(ms)), SKEW)[1].health;
+        let health = |ms| of_clock((Duration::from_millis(1), Some(TimeDelta::milliseconds(ms))), SKEW)[1].health;
         assert_eq!(
             [-501, -500, 0, 500, 501].map(health),
             [Health::Doubtful, Health::Good, Health::Good, Health::Good, Health::Doubtful]
