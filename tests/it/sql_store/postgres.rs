@@ -12,6 +12,11 @@ async fn a_standby_is_refused_and_a_primary_is_found_among_hosts() {
     store.apply(&[register("job")]).await.unwrap();
     let before = store.identity().await.unwrap();
     let standby = primary.standby();
+    let seen = || async {
+        let findings = store.probe().await.unwrap().findings;
+        findings.iter().any(|finding| finding.check == "replication")
+    };
+    crate::support::wait_until("the primary sees its standby", seen).await;
     let probe = store.probe().await.unwrap();
     let checks: Vec<&str> = probe.findings.iter().map(|finding| finding.check).collect();
     assert_eq!((probe.class, checks), (Class::C, vec!["fsync", "replication"]), "{:?}", probe.findings);
