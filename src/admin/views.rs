@@ -64,9 +64,6 @@ pub struct ReplicaView {
     pub jobs: u64,
     /// Since when it is up.
     pub up_since: String,
-    /// Since when it has its table, where it says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub table_since: Option<String>,
     /// When it was heard of last.
     pub seen_at: String,
     /// How far its clock is ahead of the store's, where it knows.
@@ -292,7 +289,6 @@ impl ReplicaView {
             zone_data: presence.zone_data.clone(),
             jobs: presence.jobs,
             up_since: instant(presence.written_at.saturating_sub(up)).unwrap_or_default(),
-            table_since: presence.table_ms.and_then(|ms| instant(presence.written_at - i64::try_from(ms).ok()?)),
             seen_at: instant(presence.written_at).unwrap_or_default(),
             clock_offset_seconds: presence.offset_ms.map(offset),
             draining: presence.draining,

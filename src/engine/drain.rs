@@ -49,7 +49,6 @@ impl Engine {
             drain.stop_at = drain.stop_at.min(stop_at);
             return;
         }
-        self.fleet.hurry(now.boot); // whoever looks at the fleet sees that it leaves
         self.drain = Some(Drain { stop_at, stopped: None, idle_since: None, next: stop_at, said: false });
         let ticks: Vec<RunKey> = self.ticks.keys().cloned().collect();
         for run in ticks {

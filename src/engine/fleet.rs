@@ -136,8 +136,6 @@ pub struct Fleet {
     /// Whether the others were ever seen.
     has_met: bool,
     number: u64,
-    /// When our table came into force.
-    table_since: Boot,
     /// When to meet again.
     next: Boot,
     under_way: bool,
@@ -161,7 +159,6 @@ impl Fleet {
             met_at: Boot::from_nanos(0),
             has_met: false,
             number: 0,
-            table_since: now,
             next: now,
             under_way: false,
             failures: 0,
@@ -175,11 +172,6 @@ impl Fleet {
     pub fn change_table(&mut self, table: &JobTable, now: Boot) {
         self.revision.clone_from(&table.revision);
         self.some_jobs = some_jobs(table);
-        (self.table_since, self.next) = (now, now);
-    }
-
-    /// The others are to hear of something now.
-    pub const fn hurry(&mut self, now: Boot) {
         self.next = now;
     }
 
@@ -230,7 +222,6 @@ impl Engine {
             some_jobs: Arc::clone(&self.fleet.some_jobs),
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
             up_ms: now.boot.since(self.started.boot).as_millis().try_into().unwrap_or(u64::MAX),
-            table_ms: u64::try_from(now.boot.since(self.fleet.table_since).as_millis()).ok(),
             offset_ms: self.skew.offset_ms(),
             draining: self.drain.is_some(),
             runs: runs.into_iter().take(PRESENT_RUNS_MOST).map(RunKey::to_string).collect(),

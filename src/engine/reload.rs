@@ -37,8 +37,6 @@ impl Engine {
     fn change_job(&mut self, now: Now, spec: &Arc<JobSpec>) {
         let Some(job) = self.jobs.get_mut(&spec.name) else { return self.add_job(Arc::clone(spec), now) };
         let before = std::mem::replace(&mut job.spec, Arc::clone(spec));
-        // All jobs are registered with a table: which ones no replica has any more is told by that.
-        self.outbox.want(Topic::Register(spec.name.clone()));
         if before.spec_hash == spec.spec_hash {
             return;
         }
@@ -47,6 +45,7 @@ impl Engine {
         if before.schedule != spec.schedule || before.jitter != spec.jitter {
             self.plan(&spec.name, now.wall.timestamp());
         }
+        self.outbox.want(Topic::Register(spec.name.clone()));
         self.plan_audit(now, &spec.name);
     }
 

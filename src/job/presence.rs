@@ -19,7 +19,7 @@ pub const PRESENT_RUNS_MOST: usize = 500;
 /// A replica that has not written its presence for so long is taken for gone: three of its usual meetings.
 const PRESENT_MS: i64 = 45_000;
 
-/// A replica has registered all jobs of its table so long after it came into force, milliseconds.
+/// A replica has registered all jobs of its table so long after its start, milliseconds.
 const REGISTERED_MS: i64 = 5_000;
 
 /// What a member says of itself.
@@ -58,9 +58,6 @@ pub struct Presence {
     /// How long it has been up by its boot clock, milliseconds.
     #[serde(default)]
     pub up_ms: u64,
-    /// For how long it has had this table by its boot clock, milliseconds, where it says: all jobs were registered since.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub table_ms: Option<u64>,
     /// How far its clock is ahead of the store's, milliseconds, where it knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset_ms: Option<i64>,
@@ -113,7 +110,6 @@ impl Presence {
             some_jobs: Arc::default(),
             lease_ms: 0,
             up_ms: 0,
-            table_ms: None,
             offset_ms: None,
             draining: false,
             runs: Vec::new(),
@@ -182,12 +178,12 @@ impl Gathering {
     }
 
     /// Whether a job, which was registered last at an instant (store clock, milliseconds), is in the table of no replica
-    /// that is there: each has registered its jobs since. False where one does not say since when it has its table, and
-    /// where none is there.
+    /// that is there: each has started since, and registers all its jobs then. False where none is there. A job that was
+    /// taken out of the table of a running replica is seen only after its next start.
     pub fn is_gone(&self, registered_at: i64) -> bool {
         let has_it_not = |replica: &Presence| {
-            let had = replica.table_ms.and_then(|ms| i64::try_from(ms).ok()).filter(|ms| *ms >= REGISTERED_MS);
-            had.is_some_and(|ms| registered_at < replica.written_at - ms - REGISTERED_MS)
+            let up = i64::try_from(replica.up_ms).unwrap_or(i64::MAX);
+            up >= REGISTERED_MS && registered_at < replica.written_at.saturating_sub(up) - REGISTERED_MS
         };
         self.replicas().next().is_some() && self.replicas().all(has_it_not)
     }
@@ -224,23 +220,18 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_gone_once_every_replica_has_had_a_table_without_it_for_a_while() {
-        let replica = |name: &str, table_ms| {
+    fn a_job_is_gone_once_every_replica_has_started_without_it_a_while_ago() {
+        let replica = |name: &str, up_ms| {
             let new = Presence::new(ReplicaId::new(name, "1"), Presence::REPLICA);
-            Arc::new(Presence { written_at: 1_000_000, table_ms, ..new })
+            Arc::new(Presence { written_at: 1_000_000, up_ms, ..new })
         };
         let gathering = |members: &[Arc<Presence>]| Gathering { at: 1_000_000, members: members.to_vec() };
-        let long = replica("a", Some(500_000));
+        let long = replica("a", 500_000);
         assert!(gathering(&[Arc::clone(&long)]).is_gone(494_999));
         assert!(!gathering(&[Arc::clone(&long)]).is_gone(495_000), "it may have been registered a little before");
         assert!(!gathering(&[Arc::clone(&long)]).is_gone(600_000), "somebody registered it since");
-        let before = replica("b", Some(900_000));
-        assert!(!gathering(&[Arc::clone(&long), before]).is_gone(200_000), "that one may have it");
-        assert!(
-            !gathering(&[Arc::clone(&long), replica("b", Some(4_999))]).is_gone(0),
-            "that one is about to register"
-        );
-        assert!(!gathering(&[long, replica("b", None)]).is_gone(0), "that one does not say");
+        assert!(!gathering(&[Arc::clone(&long), replica("b", 900_000)]).is_gone(200_000), "that one may have it");
+        assert!(!gathering(&[long, replica("b", 4_999)]).is_gone(0), "that one is about to register");
         assert!(!gathering(&[]).is_gone(0), "nobody is there to have it");
     }
 }

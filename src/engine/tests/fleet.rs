@@ -95,7 +95,7 @@ fn a_replica_says_who_it_is_and_which_runs_it_has() {
     let (mine, gone) = bench.until_it_meets();
     let up_ms = u64::try_from(bench.clock() + 60_000).unwrap();
     let runs = vec![run().to_string()];
-    assert_eq!(mine, Presence { name: me(), offset_ms: Some(0), up_ms, table_ms: Some(up_ms), runs, ..member(2) });
+    assert_eq!(mine, Presence { name: me(), offset_ms: Some(0), up_ms, runs, ..member(2) });
     assert_eq!(gone, []);
     assert!((14_500..=15_000).contains(&bench.clock()), "every 15 s: {}", bench.clock());
 }
