@@ -8,6 +8,7 @@ use super::Engine;
 use super::Notice;
 use super::RunFacts;
 use super::Topic;
+use super::agenda::Job;
 use super::agenda::millis;
 use super::owed::Owed;
 use super::owed::UNLINKED;
@@ -192,7 +193,7 @@ impl Engine {
         memory.forgot_at = record.forgot_at;
         let identity = std::mem::replace(&mut memory.identity, record.identity.clone());
         if !identity.is_empty() && identity != record.identity {
-            self.gone_identities.insert(identity);
+            self.new_identities.insert(record.identity.clone());
         }
         self.watch_silence(now, name, Some(record));
         if forgot {
@@ -204,12 +205,13 @@ impl Engine {
         }
     }
 
-    /// After a batch of answers: what was registered under an identity that is no more is registered again (a store of
-    /// several servers has one for each), and the operator is told once.
+    /// After a batch of answers: where a job's store, or its server of several, was found to be another one, all jobs are
+    /// registered again that were not with that one, and the operator is told once. Not only those of the identity that
+    /// was replaced: the store may have changed twice, and each job have met another of the two.
     pub(super) fn conclude_gaps(&mut self) {
-        let gone = std::mem::take(&mut self.gone_identities);
-        let stale = self.jobs.iter().filter(|(_, job)| job.registered && gone.contains(&job.memory.identity));
-        for (name, _) in stale {
+        let new = std::mem::take(&mut self.new_identities);
+        let may_be_stale = |job: &Job| job.registered && !new.is_empty() && !new.contains(&job.memory.identity);
+        for (name, _) in self.jobs.iter().filter(|(_, job)| may_be_stale(job)) {
             self.outbox.want(Topic::Register(name.clone()));
         }
         if let Some(Forgot { jobs, since }) = self.forgot.take() {

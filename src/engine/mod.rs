@@ -132,8 +132,8 @@ pub struct Engine {
     outbox: Outbox,
     alarms: Alarms,
     drain: Option<Drain>,
-    /// What the store, or one of its servers, was until a job was registered there again in the batch of answers in hand.
-    gone_identities: BTreeSet<String>,
+    /// What the store, or one of its servers, was found to be instead of what it was, by the batch of answers in hand.
+    new_identities: BTreeSet<String>,
     /// What the batch of answers in hand told of forgotten records.
     forgot: Option<Forgot>,
     /// The latest request that failed did so since the store's replicas did not confirm it.
@@ -180,7 +180,7 @@ impl Engine {
             outbox: Outbox::new(me.clone()),
             alarms: Alarms::default(),
             drain: None,
-            gone_identities: BTreeSet::new(),
+            new_identities: BTreeSet::new(),
             forgot: None,
             not_durable: false,
             requests: 0,
