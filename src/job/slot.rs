@@ -12,12 +12,14 @@ impl RunRecord {
         self.rerun && self.start < STARTS_MOST && self.stop_asked.is_none()
     }
 
-    /// Whether it keeps another run of its job, one that must not overlap, from beginning: it has the slot, or it began
-    /// (and may begin again) under a definition that allowed overlaps.
+    /// Whether it keeps another run of its job, one that must not overlap, from beginning: it has the slot, or is going
+    /// without it, or it began (and may begin again) under a definition that allowed overlaps. One that must not overlap
+    /// goes without the slot where the store forgot both it and the end of the run before it, and their owners spoke up
+    /// for that one first: then only its own record says that it is going.
     pub fn is_in_the_way_of(&self, other: Tick, slot: Option<Tick>) -> bool {
-        let may_be_going = matches!(self.state, RunState::Begun | RunState::Lost)
-            || (self.state == RunState::Claimed && self.start > 0);
-        self.scheduled_for != other && (slot == Some(self.scheduled_for) || (!self.exclusive && may_be_going))
+        let is_going = matches!(self.state, RunState::Begun | RunState::Lost);
+        let may_begin_again = !self.exclusive && self.state == RunState::Claimed && self.start > 0;
+        self.scheduled_for != other && (slot == Some(self.scheduled_for) || is_going || may_begin_again)
     }
 
     /// Whether it waits, in line or to replace the run that is going.

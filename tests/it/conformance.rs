@@ -251,6 +251,7 @@ conformance! {
         runs_that_may_overlap_do_not_wait_for_the_silence
         a_slot_that_was_asserted_is_not_taken_by_another_word
         a_slot_of_a_run_that_began_after_the_loss_is_not_taken_by_a_late_word
+        a_run_that_goes_on_without_its_slot_still_keeps_others_out
         a_store_tells_what_it_is;
     orders:
         an_ordered_run_is_there_for_one_of_all

@@ -57,20 +57,8 @@ fn no_tick_is_started_twice_and_each_has_one_outcome() {
 fn a_store_that_forgets_starts_no_tick_twice_and_no_run_beside_one_that_goes_on() {
     let seeds = seeds();
     let count = seeds.end - seeds.start;
-    let end = seeds.start + count.div_ceil(4);
-    // A fault that is known and open: seed 124, in which a run with `Replace` begins beside one that the store forgot and
-    // whose owner still runs it. Alone (`ONECRON_SEED=124`) it is not left out.
-    if count > 1 && (seeds.start..end).contains(&FORGETFUL_OPEN) {
-        println!("seed {FORGETFUL_OPEN} is left out: it is known to fail");
-        campaign(seeds.start..FORGETFUL_OPEN, Faults::AMNESIA);
-        campaign(FORGETFUL_OPEN + 1..end, Faults::AMNESIA);
-    } else {
-        campaign(seeds.start..end, Faults::AMNESIA);
-    }
+    campaign(seeds.start..seeds.start + count.div_ceil(4), Faults::AMNESIA);
 }
-
-/// See above.
-const FORGETFUL_OPEN: u64 = 124;
 
 #[test]
 fn what_people_order_is_run_once_and_what_they_pause_goes_on() {

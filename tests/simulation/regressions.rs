@@ -5,7 +5,7 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 12] = [
+const FAILED: [(u64, bool, &str); 13] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
@@ -34,6 +34,7 @@ const FAILED: [(u64, bool, &str); 12] = [
         true,
         "a claim whose reply was lost, and that another replica settled meanwhile, was not spoken of by its owner",
     ),
+    (124, true, "a run that went on without its slot, since one that was over spoke up first, kept nobody out"),
 ];
 
 #[test]

@@ -378,6 +378,22 @@ pub async fn a_slot_of_a_run_that_began_after_the_loss_is_not_taken_by_a_late_wo
     assert_eq!(job(&scene).await.slot, Some(scene.tick(4)), "and its end frees nothing");
 }
 
+/// The store forgot the end of one run and the begin of the next, and the owner of both spoke up for the first one first.
+pub async fn a_run_that_goes_on_without_its_slot_still_keeps_others_out(scene: Scene) {
+    forget_up_to(&scene, 3).await;
+    assert_eq!(assert_run(&scene, 2, ("web-1", 1, true)).await, Verdict::Renewed);
+    assert_eq!(assert_run(&scene, 3, ("web-1", 1, true)).await, Verdict::Renewed);
+    assert_eq!(job(&scene).await.slot, Some(scene.tick(2)));
+    assert_eq!(scene.complete(2, "web-1", 1).await, Verdict::Recorded);
+    assert_eq!(job(&scene).await.slot, None);
+    end_silence(&scene).await;
+    assert_eq!(scene.claim(5, "web-2").await, Verdict::Won);
+    let busy = Verdict::Busy { occupant: scene.tick(3), renewed: true };
+    assert_eq!(scene.begin(5, "web-2", 0).await, busy);
+    assert_eq!(scene.complete(3, "web-1", 1).await, Verdict::Recorded);
+    assert_eq!(scene.begin(5, "web-2", 0).await, Verdict::Begun);
+}
+
 pub async fn a_store_tells_what_it_is(scene: Scene) {
     let first = scene.store.identity().await.unwrap();
     assert_eq!((first.server.is_empty(), first.evicted), (false, 0));

@@ -358,9 +358,9 @@ end
 -- It has the slot, or it began (and may begin again) under a definition that allowed overlaps.
 local function is_in_the_way(other)
   local state = other.is.state
-  local may_be_going = state == 'begun' or state == 'lost' or (state == 'claimed' and num(other.is.start) > 0)
-  return other.is.scheduled_for ~= tick
-    and (other.is.scheduled_for == job.is.slot or (other.is.exclusive ~= '1' and may_be_going))
+  local is_going = state == 'begun' or state == 'lost'
+  local may_begin_again = other.is.exclusive ~= '1' and state == 'claimed' and num(other.is.start) > 0
+  return other.is.scheduled_for ~= tick and (other.is.scheduled_for == job.is.slot or is_going or may_begin_again)
 end
 
 local function is_paused()
