@@ -12,15 +12,10 @@ use crate::job::RunKey;
 use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Tick;
-use crate::schedule::Schedule;
 use crate::store::Store;
 use chrono::DateTime;
-use chrono::TimeDelta;
 use chrono::Utc;
 use serde::Serialize;
-
-/// How far back the tick before an instant is looked for, in minutes: first close by, for schedules that are due often.
-const LOOK_BACK: [i64; 6] = [1, 60, 24 * 60, 32 * 24 * 60, 366 * 24 * 60, 9 * 366 * 24 * 60];
 
 /// What became of a tick.
 #[derive(Debug, Clone, Serialize)]
@@ -86,15 +81,6 @@ fn covers(view: &RunView, tick: Tick) -> bool {
     first.zip(view.tick()).is_some_and(|(first, last)| (first..=last).contains(&tick))
 }
 
-/// The last tick up to an instant, and not before another.
-fn last_tick(schedule: &Schedule, (after, at): (DateTime<Utc>, DateTime<Utc>)) -> Option<Tick> {
-    let until = at + TimeDelta::seconds(1);
-    LOOK_BACK.into_iter().find_map(|minutes| {
-        let from = (at - TimeDelta::minutes(minutes)).max(after);
-        schedule.between(from, until).last().map(Tick::from_datetime)
-    })
-}
-
 struct Found<'a> {
     name: &'a JobName,
     record: &'a JobRecord,
@@ -136,7 +122,7 @@ impl Found<'_> {
             if end < begin {
                 continue;
             }
-            if let Some(tick) = last_tick(&schedule, (begin, end)) {
+            if let Some(tick) = schedule.latest(end).filter(|tick| *tick >= begin) {
                 facts.push(match until {
                     Some(until) => {
                         let changed = Tick::from_seconds(until);
@@ -144,7 +130,7 @@ impl Found<'_> {
                     }
                     None => format!("its schedule is `{text}` in {zone}"),
                 });
-                return Ok(tick);
+                return Ok(Tick::from_datetime(tick));
             }
         }
         Err(format!("its schedule `{}` in {} names no instant up to then", self.record.schedule, self.record.zone))

@@ -37,8 +37,6 @@ const HISTORIES_MOST: usize = 100;
 const ENTRIES_FIRST: usize = 200;
 /// And later: what was decided since.
 const ENTRIES_LATER: usize = 32;
-/// How far back the latest tick is looked for: a 29 February may be eight years ago.
-const DAYS_BACK: i64 = 8 * 366;
 /// Beyond this an instant in seconds is none (the year 9999).
 const INSTANT_MOST: i64 = 253_402_300_799;
 
@@ -181,28 +179,11 @@ impl Known {
             Arc::ptr_eq(&due.spec, spec) && due.next.is_some_and(|next| next > now) && due.last <= Some(now)
         };
         if !self.due.as_ref().is_some_and(is_current) {
-            let (last, next) = (latest(spec, now), spec.schedule.after(now));
+            let (last, next) = (spec.schedule.latest(now), spec.schedule.after(now));
             self.due = Some(Due { spec: Arc::clone(spec), last, next });
         }
         self.due.as_ref()?.last.map(|last| last.timestamp())
     }
-}
-
-/// The latest tick that is not later than `now`, found by halving the time in which it lies: a schedule may have very many
-/// ticks in it, and the loop must not wait.
-fn latest(spec: &JobSpec, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-    let not_later = |from: DateTime<Utc>| spec.schedule.after(from).filter(|at| *at <= now);
-    let mut low = not_later(now - TimeDelta::days(DAYS_BACK))?;
-    // Invariant: `low` is a tick, and none lies after `high`. Ticks are whole seconds.
-    let mut high = now;
-    while high - low >= TimeDelta::seconds(1) {
-        let middle = low + (high - low) / 2;
-        match not_later(middle) {
-            Some(tick) => low = tick,
-            None => high = middle,
-        }
-    }
-    Some(low)
 }
 
 /// What is shown of a job.
@@ -262,22 +243,6 @@ mod tests {
     /// A job that has nothing but what every one has.
     fn record() -> JobRecord {
         JobRecord::from_fields(&[("format", "1")][..]).unwrap()
-    }
-
-    #[test]
-    fn the_latest_tick_is_found_however_far_back_it_lies() {
-        for (schedule, now, wanted) in [
-            ("* * * * * *", "2026-03-01T10:00:07.5Z", "2026-03-01T10:00:07Z"),
-            ("* * * * *", "2026-03-01T10:00:00Z", "2026-03-01T10:00:00Z"),
-            ("0 * * * *", "2026-03-01T10:59:59Z", "2026-03-01T10:00:00Z"),
-            ("0 3 * * *", "2026-03-01T02:00:00Z", "2026-02-28T03:00:00Z"),
-            ("0 3 1 * *", "2026-02-28T02:00:00Z", "2026-02-01T03:00:00Z"),
-            ("@yearly", "2026-12-01T00:00:00Z", "2026-01-01T00:00:00Z"),
-            ("* * * 1 1 *", "2026-12-01T00:00:00Z", "2026-01-01T23:59:59Z"),
-            ("0 0 29 2 *", "2027-12-01T00:00:00Z", "2024-02-29T00:00:00Z"),
-        ] {
-            assert_eq!(due(&format!("schedule: '{schedule}'"), now), Some(at(wanted).timestamp()), "{schedule}");
-        }
     }
 
     #[test]

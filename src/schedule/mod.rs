@@ -45,6 +45,7 @@ pub use zone_error::ZoneError;
 
 use calendar::Calendar;
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 use parse::Expression;
 use std::collections::BTreeSet;
@@ -53,6 +54,8 @@ use std::sync::Arc;
 
 /// At most so many occurrences are computed at once.
 const OCCURRENCES_MAX: usize = 10_000;
+/// How far back the latest tick is looked for: a 29 February may be eight years ago.
+const LOOK_BACK_DAYS: i64 = 9 * 366;
 
 /// Between the expressions of a job that has several. No expression contains it.
 const SEPARATOR: &str = "; ";
@@ -129,6 +132,23 @@ impl Schedule {
         let from = instant.timestamp(); // rounded down, so the next whole second is later than `instant`
         let found = inner.parts.iter().filter_map(|part| part.plan.after(inner, from)).min()?;
         DateTime::from_timestamp(found, 0)
+    }
+
+    /// The latest tick that is not later than `until`; none where there was none in the nine years before. Found by halving
+    /// the time in which it lies, since a schedule may have very many ticks in it.
+    pub fn latest(&self, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let not_later = |from: DateTime<Utc>| self.after(from).filter(|at| *at <= until);
+        let mut low = not_later(until.checked_sub_signed(TimeDelta::days(LOOK_BACK_DAYS))?)?;
+        // Invariant: `low` is a tick, and none lies after `high`. Ticks are whole seconds.
+        let mut high = until;
+        while high - low >= TimeDelta::seconds(1) {
+            let middle = low + (high - low) / 2;
+            match not_later(middle) {
+                Some(tick) => low = tick,
+                None => high = middle,
+            }
+        }
+        Some(low)
     }
 
     /// The first `count` ticks strictly later than `from`, at most 10 000.

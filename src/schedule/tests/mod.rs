@@ -7,6 +7,7 @@ mod cases;
 mod errors;
 mod explain;
 mod grammar;
+mod latest;
 mod oracle;
 mod print;
 mod shifts;
