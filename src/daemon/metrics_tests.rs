@@ -19,9 +19,11 @@ use crate::engine::RunFacts;
 use crate::job::Claim;
 use crate::job::Ending;
 use crate::job::JobName;
+use crate::job::JobSpec;
 use crate::job::JobTable;
 use crate::job::MissedReason;
 use crate::job::Outcome;
+use crate::job::Registration;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::SkipReason;
@@ -47,6 +49,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+use tokio::task::yield_now;
 use tokio::time::sleep;
 use tokio::time::timeout;
 
@@ -198,6 +201,46 @@ async fn what_the_store_knows_outlives_every_replica_and_stays_while_it_is_away(
     let mut away = FleetWatch::new(away, Arc::new(SystemClock), Arc::clone(&metrics));
     assert!(timeout(STEP, away.read()).await.is_err(), "it is away");
     assert_eq!(of("onecron_job_last_success"), before);
+}
+
+/// The twin of the rule: a round that never paused would hold up what is due, for as long as its schedules take.
+#[tokio::test]
+async fn a_round_over_many_jobs_lets_others_have_the_thread() {
+    const JOBS: usize = 40;
+    let job = |n: usize| format!("  - {{name: j{n:02}, schedule: '@daily', command: 'true'}}\n");
+    let table = table(&format!("jobs:\n{}", (0..JOBS).map(job).collect::<String>()));
+    let (metrics, store) = counted(&(Arc::new(MemoryStore::new(Arc::new(SystemClock))) as Arc<dyn Store>));
+    let register = |spec: &Arc<JobSpec>| {
+        Step::Register(Registration {
+            job: spec.name.clone(),
+            schedule: spec.schedule.record(),
+            zone: "UTC".into(),
+            spec_hash: spec.spec_hash.clone(),
+            skew_tolerance_ms: 0,
+            keep_ms: 60_000,
+            history: [10, 10, 10],
+            quiet_ms: 0,
+            passed: None,
+            knew: None,
+        })
+    };
+    store.apply(&table.jobs.iter().map(register).collect::<Vec<_>>()).await.unwrap();
+    metrics.follow(&table, "2026f");
+    let mut watch = FleetWatch::new(store, Arc::new(SystemClock), Arc::clone(&metrics));
+    let mut turns = 0;
+    let others = async {
+        loop {
+            turns += 1;
+            yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        read = watch.read() => read.unwrap(),
+        () = others => {}
+    }
+    assert!(turns >= JOBS, "{turns}");
+    assert_eq!(metrics.render().matches("onecron_job_first_seen_timestamp_seconds{").count(), JOBS);
 }
 
 fn claim(take: bool) -> Step {
