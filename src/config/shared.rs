@@ -112,20 +112,10 @@ impl Shared {
                 reader.duration(item, Duration::ZERO..=Duration::from_secs(HOUR))
             }),
             concurrency_policy: reader.field(fields, "concurrencyPolicy", |reader, item| {
-                reader.choice(
-                    item,
-                    &[
-                        ("Forbid", ConcurrencyPolicy::Forbid),
-                        ("Allow", ConcurrencyPolicy::Allow),
-                        ("Replace", ConcurrencyPolicy::Replace),
-                        ("Queue", ConcurrencyPolicy::Queue),
-                    ],
-                )
+                reader.choice(item, &by_word(ConcurrencyPolicy::ALL, ConcurrencyPolicy::as_str))
             }),
-            catch_up: reader.field(fields, "catchUp", |reader, item| {
-                let words = [("Latest", CatchUp::Latest), ("None", CatchUp::None), ("All", CatchUp::All)];
-                reader.choice(item, &words)
-            }),
+            catch_up: reader
+                .field(fields, "catchUp", |reader, item| reader.choice(item, &by_word(CatchUp::ALL, CatchUp::as_str))),
             suspend: reader.field(fields, "suspend", Reader::boolean),
             jitter: reader.field(fields, "jitter", |reader, item| {
                 reader.duration(item, Duration::ZERO..=Duration::from_secs(30 * DAY))
@@ -137,7 +127,7 @@ impl Shared {
                 reader.duration(item, Duration::from_secs(1)..=Duration::from_secs(3660 * DAY))
             }),
             lost_run_policy: reader.field(fields, "lostRunPolicy", |reader, item| {
-                reader.choice(item, &[("Report", LostRunPolicy::Report), ("Rerun", LostRunPolicy::Rerun)])
+                reader.choice(item, &by_word(LostRunPolicy::ALL, LostRunPolicy::as_str))
             }),
             ..Self::silent()
         };
@@ -333,6 +323,11 @@ pub(super) fn zone(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Zone> {
             None
         }
     }
+}
+
+/// Each of a closed set, by its word.
+fn by_word<T: Copy>(all: &[T], word: fn(T) -> &'static str) -> Vec<(&'static str, T)> {
+    all.iter().map(|one| (word(*one), *one)).collect()
 }
 
 fn working_dir(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<PathBuf> {

@@ -45,6 +45,7 @@ pub use outcome::SkipReason;
 pub use outcome::StopReason;
 pub use outcome::Trigger;
 pub use outcome::WhenBusy;
+pub(crate) use outcome::words;
 pub use presence::Gathering;
 pub use presence::PRESENT_RUNS_MOST;
 pub use presence::Presence;

@@ -1,7 +1,6 @@
 //! How ticks end.
 
-use std::fmt;
-
+/// Declares a closed set of words.
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$doc])*
@@ -12,7 +11,7 @@ macro_rules! words {
             /// Every value, in the order of the docs.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The word in logs, records and metrics. Never changed without a note in the changelog.
+            /// The word in tables, logs, records and metrics. Never changed without a note in the changelog.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),+ }
             }
@@ -23,11 +22,12 @@ macro_rules! words {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(self.as_str()) }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str(self.as_str()) }
         }
     };
 }
+pub(crate) use words;
 
 words! {
     /// How a tick ended. Every tick of every job ends in exactly one.

@@ -5,6 +5,7 @@ use super::JobName;
 use super::Tick;
 use super::Trigger;
 use super::WhenBusy;
+use super::words;
 use crate::schedule::Schedule;
 use crate::schedule::stable_hash;
 use crate::secret::Redaction;
@@ -123,17 +124,18 @@ impl Program {
     }
 }
 
-/// What a tick does while an earlier run of the job is going, on whichever replica.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ConcurrencyPolicy {
-    /// It is skipped.
-    Forbid,
-    /// It runs beside it.
-    Allow,
-    /// It runs in its place: the earlier run is stopped first.
-    Replace,
-    /// It runs after it: one tick waits, until its starting deadline; further ones are skipped.
-    Queue,
+words! {
+    /// What a tick does while an earlier run of the job is going, on whichever replica.
+    ConcurrencyPolicy {
+        /// It is skipped.
+        Forbid = "Forbid",
+        /// It runs beside it.
+        Allow = "Allow",
+        /// It runs in its place: the earlier run is stopped first.
+        Replace = "Replace",
+        /// It runs after it: one tick waits, until its starting deadline; further ones are skipped.
+        Queue = "Queue",
+    }
 }
 
 impl ConcurrencyPolicy {
@@ -143,29 +145,31 @@ impl ConcurrencyPolicy {
     }
 }
 
-/// Which of the ticks that nobody could run in time, and that are still inside their starting deadline, run after an
-/// outage. The others are settled as missed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CatchUp {
-    /// The newest of them.
-    Latest,
-    /// None.
-    None,
-    /// All, oldest first and one at a time; of more than [`CATCH_UP_MOST`] the newest.
-    All,
+words! {
+    /// Which of the ticks that nobody could run in time, and that are still inside their starting deadline, run after an
+    /// outage. The others are settled as missed.
+    CatchUp {
+        /// The newest of them.
+        Latest = "Latest",
+        /// None.
+        None = "None",
+        /// All, oldest first and one at a time; of more than [`CATCH_UP_MOST`] the newest.
+        All = "All",
+    }
 }
 
 /// How many late ticks `catchUp: All` runs. (A cron that wanted to make up for more than a hundred missed starts
 /// has stopped scheduling altogether: Kubernetes' first controller.)
 pub const CATCH_UP_MOST: usize = 100;
 
-/// What happens to a run whose replica vanished in the middle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LostRunPolicy {
-    /// It is reported as `lost`: at most once.
-    Report,
-    /// It is started again elsewhere, at most 3 starts: at least once.
-    Rerun,
+words! {
+    /// What happens to a run whose replica vanished in the middle.
+    LostRunPolicy {
+        /// It is reported as `lost`: at most once.
+        Report = "Report",
+        /// It is started again elsewhere, at most 3 starts: at least once.
+        Rerun = "Rerun",
+    }
 }
 
 /// What follows a failed attempt: the same replica tries again, under the same claim.

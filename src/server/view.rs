@@ -11,11 +11,8 @@ use crate::admin::ReplicaView;
 use crate::admin::RunView;
 use crate::clock::Now;
 use crate::job::Action;
-use crate::job::CatchUp;
-use crate::job::ConcurrencyPolicy;
 use crate::job::JobSpec;
 use crate::job::JobTable;
-use crate::job::LostRunPolicy;
 use crate::job::Tick;
 use crate::schedule;
 use crate::schedule::zone_data_version;
@@ -515,21 +512,9 @@ impl JobConfig {
             time_zone: spec.schedule.zone().name().to_owned(),
             action,
             env,
-            concurrency_policy: match spec.concurrency_policy {
-                ConcurrencyPolicy::Forbid => "Forbid",
-                ConcurrencyPolicy::Allow => "Allow",
-                ConcurrencyPolicy::Replace => "Replace",
-                ConcurrencyPolicy::Queue => "Queue",
-            },
-            catch_up: match spec.catch_up {
-                CatchUp::Latest => "Latest",
-                CatchUp::None => "None",
-                CatchUp::All => "All",
-            },
-            lost_run_policy: match spec.lost_run_policy {
-                LostRunPolicy::Report => "Report",
-                LostRunPolicy::Rerun => "Rerun",
-            },
+            concurrency_policy: spec.concurrency_policy.as_str(),
+            catch_up: spec.catch_up.as_str(),
+            lost_run_policy: spec.lost_run_policy.as_str(),
             suspend: spec.suspend,
             timeout_seconds: seconds(spec.timeout),
             termination_grace_period_seconds: spec.termination_grace_period.as_secs_f64(),

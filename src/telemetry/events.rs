@@ -97,14 +97,6 @@ fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// The words of `jobs.yaml`.
-const fn policy_word(policy: LostRunPolicy) -> &'static str {
-    match policy {
-        LostRunPolicy::Report => "Report",
-        LostRunPolicy::Rerun => "Rerun",
-    }
-}
-
 /// What a daemon starts with.
 #[derive(Debug, Clone, Copy)]
 pub struct DaemonStarted<'a> {
@@ -549,21 +541,14 @@ pub struct RunLost<'a> {
 /// The owner of a run vanished. Said once per fleet, by the replica that recorded it.
 pub fn run_lost(run: &RunFields, lost: RunLost<'_>) {
     let holder = lost.holder.as_str();
-    run_event!(
-        ERROR,
-        "run_lost",
-        run,
-        "the replica that ran this has vanished",
-        holder,
-        policy = policy_word(lost.policy)
-    );
+    run_event!(ERROR, "run_lost", run, "the replica that ran this has vanished", holder, policy = lost.policy.as_str());
 }
 
 /// This replica could not renew a run of its own for a whole lease, or somebody else has the run (`holder`).
 pub fn lease_lost(run: &RunFields, holder: Option<&ReplicaId>, policy: LostRunPolicy, without_renewal: Duration) {
     let holder = holder.map(ReplicaId::as_str);
     let for_ms = millis(without_renewal);
-    run_event!(ERROR, "lease_lost", run, "this run could not be renewed", holder, policy = policy_word(policy), for_ms);
+    run_event!(ERROR, "lease_lost", run, "this run could not be renewed", holder, policy = policy.as_str(), for_ms);
 }
 
 /// The guardian process ended and was started again. `running`: runs that were without it for that long.

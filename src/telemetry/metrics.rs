@@ -10,13 +10,13 @@ mod process;
 mod tests;
 
 use crate::clock::Clock;
-use crate::job::ConcurrencyPolicy;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::JobTable;
 use crate::job::MissedReason;
 use crate::job::Outcome;
 use crate::job::SkipReason;
+use crate::job::words;
 use catalogue::Families;
 use chrono::DateTime;
 use chrono::Utc;
@@ -36,25 +36,6 @@ use std::time::Duration;
 /// Version of the compiler, and the commit where whoever built it said which.
 const RUSTC: &str = env!("ONECRON_RUSTC");
 const REVISION: Option<&str> = option_env!("ONECRON_REVISION");
-
-/// Declares a label's closed set.
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum $name { $($(#[$vdoc])* $variant),+ }
-
-        impl $name {
-            /// Every value.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The label's value.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-        }
-    };
-}
 
 words! {
     /// What a look at the jobs files led to.
@@ -181,14 +162,10 @@ fn seconds(at: DateTime<Utc>) -> f64 {
     at.timestamp_millis() as f64 / 1000.0
 }
 
-/// The words of `jobs.yaml`.
-const fn policy_word(policy: ConcurrencyPolicy) -> &'static str {
-    match policy {
-        ConcurrencyPolicy::Forbid => "Forbid",
-        ConcurrencyPolicy::Allow => "Allow",
-        ConcurrencyPolicy::Replace => "Replace",
-        ConcurrencyPolicy::Queue => "Queue",
-    }
+/// Labels of what a job is.
+fn info_of(spec: &JobSpec) -> [&str; 4] {
+    let schedule = &spec.schedule;
+    [spec.name.as_str(), schedule.text(), schedule.zone().name(), spec.concurrency_policy.as_str()]
 }
 
 /// How runs end that were executed.
@@ -365,17 +342,13 @@ impl Metrics {
         families.run_duration.with_label_values(&[job]);
         let stale_after = spec.stale_after.filter(|_| !spec.suspend).map(|after| after.as_secs_f64());
         set_or_drop(&families.stale_after, &[job], stale_after);
-        let policy = policy_word(spec.concurrency_policy);
-        let info = [job, spec.schedule.text(), spec.schedule.zone().name(), policy];
-        set(&families.job_info, &info, 1.0);
+        set(&families.job_info, &info_of(spec), 1.0);
     }
 
     /// What a job's definition says may be something else now.
     fn forget_definition(&self, spec: &JobSpec) {
         let (families, job) = (&self.families, spec.name.as_str());
-        let policy = policy_word(spec.concurrency_policy);
-        let info = [job, spec.schedule.text(), spec.schedule.zone().name(), policy];
-        set_or_drop(&families.job_info, &info, None);
+        set_or_drop(&families.job_info, &info_of(spec), None);
         for gauge in [&families.next_run, &families.stale_after, &families.last_due] {
             set_or_drop(gauge, &[job], None);
         }
@@ -572,7 +545,7 @@ impl Metrics {
         self.count_jobs(&jobs);
     }
 
-    /// The jobs of the table in force.
+    /// The jobs of the table in force, by name.
     pub fn specs(&self) -> Vec<Arc<JobSpec>> {
         lock(&self.jobs).values().map(|known| Arc::clone(&known.spec)).collect()
     }
