@@ -19,7 +19,7 @@ mod metered;
 #[cfg(test)]
 mod metrics_tests;
 mod perform;
-pub mod reload;
+mod reload;
 mod report;
 mod requests;
 mod runs;
@@ -56,7 +56,6 @@ use metered::Metered;
 use perform::Hands;
 use reload::Cause;
 use reload::Origin;
-use reload::Reload;
 use reload::Reloader;
 use report::Reporter;
 use runs::Launcher;
@@ -75,7 +74,6 @@ use tokio::runtime;
 use tokio::runtime::Handle;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// Messages to the loop that wait. Whoever sends more waits too.
@@ -321,9 +319,8 @@ impl Daemon {
                 paths,
                 read: Arc::new(move || config::read(&read_from)),
             };
-            let (reloader, wishes) =
-                Reloader::new(origin, (Arc::clone(&clock), sender.clone()), (look, Arc::clone(&metrics)));
-            chores.spawn(tell_of_files(reloader.watch(), Arc::clone(&board)));
+            let told = (look, Arc::clone(&metrics), Arc::clone(&board));
+            let (reloader, wishes) = Reloader::new(origin, (Arc::clone(&clock), sender.clone()), told);
             chores.spawn(reloader.keep());
             chores.spawn(pass_on_wishes(Arc::clone(&board), wishes.clone()));
             Some(wishes)
@@ -362,16 +359,6 @@ async fn pass_on_wishes(board: Arc<Board>, wishes: mpsc::Sender<Cause>) {
         board.reload_asked().await;
         // Where one wish waits, this is the same.
         let _ = wishes.try_send(Cause::Api);
-    }
-}
-
-/// Passes on how it stands with the files of the table, for as long as they are looked at.
-async fn tell_of_files(mut reload: watch::Receiver<Reload>, board: Arc<Board>) {
-    while reload.changed().await.is_ok() {
-        let Reload { last_success, refused, .. } = reload.borrow_and_update().clone();
-        let refused =
-            refused.map(|reload::Refused { since, problems, first }| server::Refused { since, problems, first });
-        board.files_changed(server::Files { loaded_at: last_success, refused });
     }
 }
 

@@ -20,12 +20,13 @@ use crate::config::Severity;
 use crate::config::Source;
 use crate::job::JobTable;
 use crate::job::TableChanges;
+use crate::server::Board;
+use crate::server::Files;
+use crate::server::Refused;
 use crate::telemetry::events;
 use crate::telemetry::events::TableRefused;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::metrics::Reloaded;
-use chrono::DateTime;
-use chrono::Utc;
 use std::collections::hash_map::RandomState;
 use std::fs;
 use std::future::pending;
@@ -38,7 +39,6 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
-use tokio::sync::watch;
 
 #[cfg(test)]
 mod tests;
@@ -67,8 +67,6 @@ impl Default for Pace {
 /// Why the files are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// The daemon starts.
-    Start,
     /// It is time.
     Timer,
     /// Something happened in their folders.
@@ -83,7 +81,6 @@ impl Cause {
     /// As it is logged.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Start => "start",
             Self::Timer => "timer",
             Self::Event => "event",
             Self::Signal => "signal",
@@ -95,30 +92,6 @@ impl Cause {
     const fn is_asked(self) -> bool {
         matches!(self, Self::Signal | Self::Api)
     }
-}
-
-/// How it stands with the table, for whoever shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reload {
-    /// Revision of the table in force.
-    pub revision: String,
-    /// When it came into force.
-    pub last_success: DateTime<Utc>,
-    /// Why its files were looked at.
-    pub cause: Cause,
-    /// The files cannot be used as they are now.
-    pub refused: Option<Refused>,
-}
-
-/// Files that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// Since when it is known.
-    pub since: DateTime<Utc>,
-    /// How many problems there are.
-    pub problems: usize,
-    /// The first of them, as it may be seen.
-    pub first: String,
 }
 
 /// Another table, for the scheduler.
@@ -198,12 +171,13 @@ pub struct Reloader {
     folders: Option<Arc<Folders>>,
     look: Look,
     metrics: Arc<Metrics>,
+    /// Shows how it stands with the files.
+    board: Arc<Board>,
     pace: Pace,
     /// The reading under way.
     reading: Option<oneshot::Receiver<Reading>>,
     /// Fingerprint of what is refused.
     refused: Option<String>,
-    state: watch::Sender<Reload>,
 }
 
 impl Reloader {
@@ -212,7 +186,7 @@ impl Reloader {
     pub fn new(
         origin: Origin,
         (clock, inbox): (Arc<dyn Clock>, mpsc::Sender<Message>),
-        (look, metrics): (Look, Arc<Metrics>),
+        (look, metrics, board): (Look, Arc<Metrics>, Arc<Board>),
     ) -> (Self, mpsc::Sender<Cause>) {
         let folders = Folders::new().map(Arc::new);
         if let Err(error) = &folders {
@@ -220,15 +194,8 @@ impl Reloader {
             events::setting_warning("inotify", &detail);
         }
         let (wishes, asked) = mpsc::channel(1);
-        let (revision, last_success) = (origin.table.revision.clone(), clock.now().wall);
-        let (state, _) = watch::channel(Reload { revision, last_success, cause: Cause::Start, refused: None });
         let (folders, pace, reading, refused) = (folders.ok(), Pace::default(), None, None);
-        (Self { origin, clock, inbox, asked, folders, look, metrics, pace, reading, refused, state }, wishes)
-    }
-
-    /// How it stands, now and later.
-    pub fn watch(&self) -> watch::Receiver<Reload> {
-        self.state.subscribe()
+        (Self { origin, clock, inbox, asked, folders, look, metrics, board, pace, reading, refused }, wishes)
     }
 
     /// Looks at the files again and again, until the scheduler takes no more tables.
@@ -334,18 +301,19 @@ impl Reloader {
         let revision = self.origin.table.revision.as_str();
         events::table_refused(TableRefused { revision, problems, first: &first, cause: cause.as_str() });
         self.refused = Some(key.to_owned());
-        let since = self.clock.now().wall;
-        self.state.send_modify(|state| {
-            let since = state.refused.as_ref().map_or(since, |before| before.since);
-            state.refused = Some(Refused { since, problems, first });
-        });
+        let Files { loaded_at, refused: before } = self.board.standing().files;
+        let since = before.map_or_else(|| self.clock.now().wall, |before| before.since);
+        self.board.files_changed(Files { loaded_at, refused: Some(Refused { since, problems, first }) });
     }
 
     fn unchanged(&mut self, cause: Cause) {
         self.metrics.reloaded(Reloaded::Unchanged);
         let again = self.refused.take().is_some();
         events::table_unchanged(&self.origin.table.revision, cause.as_str(), again);
-        self.state.send_if_modified(|state| state.refused.take().is_some());
+        if again {
+            let Files { loaded_at, .. } = self.board.standing().files;
+            self.board.files_changed(Files { loaded_at, refused: None });
+        }
     }
 
     async fn replace(
@@ -371,8 +339,7 @@ impl Reloader {
         self.metrics.reloaded(Reloaded::Replaced);
         self.origin.fingerprint = fingerprint;
         self.refused = None;
-        let (revision, last_success) = (table.revision.clone(), self.clock.now().wall);
-        self.state.send_replace(Reload { revision, last_success, cause, refused: None });
+        self.board.files_changed(Files { loaded_at: self.clock.now().wall, refused: None });
         if loses_most {
             let detail = format!(
                 "{removed} of {} jobs are gone with this change: if that is an accident, put them back; what runs goes on",

@@ -66,7 +66,8 @@ fn bench(jobs: &[&str]) -> Bench {
     let origin = Origin { table, fingerprint, paths: Vec::new(), read: Arc::new(move || read.read()) };
     let (sender, inbox) = mpsc::channel(16);
     let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
-    let (mut reloader, _) = Reloader::new(origin, (Arc::new(SystemClock), sender), (Look::default(), metrics));
+    let board = Arc::new(Board::new(Arc::clone(&origin.table), (now, SystemClock.now().boot), false));
+    let (mut reloader, _) = Reloader::new(origin, (Arc::new(SystemClock), sender), (Look::default(), metrics, board));
     reloader.pace = Pace { settle: SHORT, read_within: Duration::from_millis(100), pause: SHORT };
     Bench { reloader, disk, inbox }
 }
@@ -93,8 +94,8 @@ impl Bench {
         taken
     }
 
-    fn state(&self) -> Reload {
-        self.reloader.watch().borrow().clone()
+    fn files(&self) -> Files {
+        self.reloader.board.standing().files
     }
 }
 
@@ -114,49 +115,49 @@ async fn files_that_are_another_each_time_are_refused_in_the_end() {
     let each: Vec<String> = (0..100).map(|n| format!("{}# {n}\n", text(&["b"]))).collect();
     bench.disk.holds(&each);
     assert_eq!(bench.check(Cause::Timer).await, None);
-    assert!(bench.state().refused.unwrap().first.contains("another content"));
+    assert!(bench.files().refused.unwrap().first.contains("another content"));
     let read = bench.disk.begun();
     assert_eq!(read, 1 + READINGS_MOST as usize);
     bench.disk.holds(&[text(&["b"])]);
     assert_eq!(bench.check(Cause::Timer).await, Some(vec!["b".into()]));
-    assert_eq!(bench.state().refused, None);
+    assert_eq!(bench.files().refused, None);
 }
 
 #[tokio::test]
 async fn a_file_system_that_hangs_is_waited_for_by_one_reader_and_the_table_stays() {
     let mut bench = bench(&["a"]);
-    let before = bench.state();
+    let before = bench.files();
     bench.disk.close(true);
     for _ in 0..3 {
         assert_eq!(bench.check(Cause::Timer).await, None);
     }
     assert_eq!(bench.disk.begun(), 1);
-    let refused = bench.state().refused.unwrap();
+    let refused = bench.files().refused.unwrap();
     assert!(refused.first.contains("not answered for 100ms"), "{refused:?}");
     bench.disk.close(false);
     assert_eq!(bench.check(Cause::Timer).await, None);
-    assert_eq!((bench.state(), bench.disk.begun()), (before, 1));
+    assert_eq!((bench.files(), bench.disk.begun()), (before, 1));
 }
 
 #[tokio::test]
 async fn how_it_stands_is_kept_for_whoever_shows_it() {
     let mut bench = bench(&["a", "b"]);
-    let before = bench.state();
-    assert_eq!((before.cause, before.refused.is_none()), (Cause::Start, true));
+    let before = bench.files();
+    assert_eq!(before.refused, None);
     bench.disk.holds(&["jobs: [{}]".into()]);
     bench.check(Cause::Event).await;
-    let refused = bench.state().refused.unwrap();
+    let refused = bench.files().refused.unwrap();
     assert!(refused.problems >= 2 && refused.first.starts_with("jobs.yaml:1:8: E204 jobs[0]: "), "{refused:?}");
     // Another mistake, and for as long as that.
     bench.disk.holds(&["jobs: {}".into()]);
     bench.check(Cause::Timer).await;
-    let other = bench.state().refused.unwrap();
+    let other = bench.files().refused.unwrap();
     assert!(other.since == refused.since && other.first.contains("E203"), "{other:?}");
     bench.disk.holds(&[text(&["b"])]);
     bench.check(Cause::Signal).await;
-    let after = bench.state();
-    assert_eq!((after.cause, &after.refused), (Cause::Signal, &None));
-    assert!(after.revision != before.revision && after.last_success >= before.last_success);
+    let after = bench.files();
+    assert_eq!(after.refused, None);
+    assert!(after.loaded_at > before.loaded_at);
 }
 
 #[tokio::test]
