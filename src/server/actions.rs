@@ -3,6 +3,7 @@
 use super::Site;
 use super::api::Found;
 use super::api::bad;
+use super::api::instant;
 use super::api::job_name;
 use super::api::run_key;
 use super::api::told;
@@ -205,11 +206,7 @@ pub async fn trigger(
     let act = Act::allowed(&site, &headers, "trigger", remote).await?;
     let (job, key) = (job_name(&job)?, key(&headers)?);
     let Trigger { at, force, by } = act.body(body).await?;
-    let instant = |text: String| {
-        let hint = "an instant with its offset is expected: write it as 2026-03-01T02:00:00Z";
-        super::view::parse(&text).map(Tick::from_datetime).ok_or_else(|| bad(format!("at: {hint}")))
-    };
-    let runs_for = at.map(instant).transpose()?;
+    let runs_for = at.map(|at| instant(&at)).transpose()?.map(Tick::from_datetime);
     let actor = act.actor(&by)?;
     let number = u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0);
     let wanted = Wanted { job: job.clone(), key, runs_for, despite_pause: force, number };

@@ -21,6 +21,8 @@ use axum::http::StatusCode;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::response::Response;
+use chrono::DateTime;
+use chrono::Utc;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +57,12 @@ pub fn query(RawQuery(query): RawQuery, known: &[&str]) -> Result<BTreeMap<Strin
 /// Something in the request cannot be meant.
 pub fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "bad_request", detail)
+}
+
+/// What `at` says: in a query or a body.
+pub fn instant(text: &str) -> Result<DateTime<Utc>, Problem> {
+    let hint = "an instant with its offset is expected: write it as 2026-03-01T02:00:00Z";
+    view::parse(text).ok_or_else(|| bad(format!("at: {hint}")))
 }
 
 /// A job's name from a path.
@@ -200,11 +208,8 @@ fn paged(all: impl Iterator<Item = RunView>, cursor: Option<&RunKey>, limit: usi
 /// `GET /api/v1/jobs/{name}/why`
 pub async fn why(State(site): State<Arc<Site>>, Path(name): Path<String>, raw: RawQuery) -> Found {
     let mut query = query(raw, &["at"])?;
-    let at = query.remove("at").map(|text| {
-        view::parse(&text)
-            .ok_or_else(|| bad("at: an instant with its offset is expected: write it as 2026-03-01T02:00:00Z"))
-    });
-    let mut account = site.fleet.why(&job_name(&name)?, at.transpose()?).await?;
+    let at = query.remove("at").map(|text| instant(&text)).transpose()?;
+    let mut account = site.fleet.why(&job_name(&name)?, at).await?;
     account.run.iter_mut().for_each(|run| run.output_tail.clear());
     told(&account)
 }
