@@ -82,18 +82,16 @@ pub fn is_secret_key(name: &str) -> bool {
     SECRET_KEYS.iter().any(|word| plain.contains(word))
 }
 
-/// What must not be shown of a line of YAML, in order and apart, with what stands in its place: user and password of
-/// URLs, and texts that stand behind a key such as `Authorization` or `DB_PASSWORD`. It goes by the look of the line,
-/// since the line may be one that no parser takes.
-pub fn masks(line: &str) -> Vec<(Range<usize>, String)> {
-    let mut found: Vec<(Range<usize>, String)> =
-        values_of_secret_keys(line).map(|range| (range, "***".to_owned())).collect();
+/// What must not be shown of a line of YAML, apart from one another: user and password of URLs, and texts that stand
+/// behind a key such as `Authorization` or `DB_PASSWORD`. It goes by the look of the line, since the line may be one that
+/// no parser takes.
+pub fn masks(line: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<Range<usize>> = values_of_secret_keys(line).collect();
     for range in users(line) {
-        if found.iter().all(|(other, _)| range.end <= other.start || other.end <= range.start) {
-            found.push((range, "***".to_owned()));
+        if found.iter().all(|other| range.end <= other.start || other.end <= range.start) {
+            found.push(range);
         }
     }
-    found.sort_by_key(|(range, _)| range.start);
     found
 }
 
@@ -108,8 +106,9 @@ pub fn without_user(text: &str) -> String {
     clean + &text[at..]
 }
 
-/// Where a text has users and passwords of URLs. A URL ends at white space or a quote; of its `@`, the last one counts,
-/// as in [`without_password`].
+/// Where a text has users and passwords of URLs. Behind a quote a URL goes on to the other one, elsewhere to a quote or to
+/// what ends a plain scalar in YAML: a password that was pasted may have blanks in it. Of its `@`, the last one counts, as
+/// in [`without_password`].
 fn users(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     for (at, mark) in text.match_indices("://") {
@@ -117,15 +116,23 @@ fn users(text: &str) -> Vec<Range<usize>> {
         if found.last().is_some_and(|last| start < last.end) {
             continue;
         }
-        let rest = &text[start..];
-        let word =
-            &rest[..rest.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).unwrap_or(rest.len())];
-        if let Some(end) = word.rfind('@') {
+        let before = text[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
+        let end = match before.strip_suffix(QUOTES) {
+            Some(before) => before.len() + length_of_scalar(&text[before.len()..]),
+            None => {
+                let ends = [", ", " #", "\"", "'", "`"].iter().filter_map(|mark| text[start..].find(mark));
+                ends.min().map_or(text.len(), |end| start + end)
+            }
+        };
+        if let Some(end) = text[start..end].rfind('@') {
             found.push(start..start + end);
         }
     }
     found
 }
+
+/// What texts stand between, in YAML and in messages.
+const QUOTES: [char; 3] = ['"', '\'', '`'];
 
 fn values_of_secret_keys(line: &str) -> impl Iterator<Item = Range<usize>> {
     let mut until = 0;
@@ -148,7 +155,7 @@ fn values_of_secret_keys(line: &str) -> impl Iterator<Item = Range<usize>> {
 
 /// How much of a text is one quoted scalar of YAML, or a plain one.
 fn length_of_scalar(text: &str) -> usize {
-    let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''));
+    let quote = text.chars().next().filter(|c| QUOTES.contains(c));
     let Some(quote) = quote else {
         let ends = [", ", " #", "}", "]"].iter().filter_map(|mark| text.find(mark)).min();
         return text[..ends.unwrap_or(text.len())].trim_end().len();

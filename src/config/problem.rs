@@ -84,7 +84,7 @@ impl Problem {
         let line = source.line(span.start);
         let from = span.start - source.line_range(source.line_index(span.start)).start;
         let own = from..line.len().min(from + span.end.saturating_sub(span.start)).max(from);
-        let mut hidden = masks(line);
+        let mut hidden: Vec<_> = masks(line).into_iter().map(|range| (range, "***".to_owned())).collect();
         if let Some(shown) = line.get(own.clone()).and_then(shown) {
             hidden.retain(|(range, _)| range.end <= own.start || own.end <= range.start);
             hidden.push((own, shown));
@@ -251,6 +251,10 @@ mod tests {
                 "{bogus: 1, url: http://***@a, x: http://***@c}",
             ),
             ("{url: 'http://u:s3cret@a', bogus: 1}", "bogus", "{url: 'http://***@a', bogus: 1}"),
+            ("{url: http://u:s3cret s3@cret@a, x: b@c, bogus: 1}", "bogus", "{url: http://***@a, x: b@c, bogus: 1}"),
+            ("{url: \"http://u:s3cret, 's3 #cret@a\", bogus: 1}", "bogus", "{url: \"http://***@a\", bogus: 1}"),
+            ("{url: 'http://u:s3cret''s3cret@a', bogus: 1}", "bogus", "{url: 'http://***@a', bogus: 1}"),
+            ("{url: http://a, bogus: b@c} # d@e", "bogus", "{url: http://a, bogus: b@c} # d@e"),
             (
                 "headers: {Authorization: Bearer s3cret, X: 1, bogus: 1}",
                 "bogus",
@@ -278,7 +282,7 @@ mod tests {
     fn messages_and_hints_have_no_user_of_a_url() {
         let mut findings = Findings::default();
         let problem = Problem::of_file("E201", "f", "is `http://u:s3cret@a`".to_owned());
-        findings.add("E201", || Problem { hint: Some("write \"http://u:s3cret@a\"".to_owned()), ..problem });
+        findings.add("E201", || Problem { hint: Some("write \"http://u:s3cret s3cret@a\"".to_owned()), ..problem });
         assert!(!format!("{:?}", findings.into_kept()).contains("s3cret"));
     }
 

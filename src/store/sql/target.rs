@@ -205,8 +205,8 @@ fn audit_of(value: &str) -> Result<u64, String> {
     value.parse().ok().filter(fits).ok_or_else(wanted)
 }
 
-/// What to write instead of a parameter that does not exist. Of the parameter only its name is repeated, where it is a
-/// word.
+/// What to write instead of a parameter that does not exist. Its name is repeated only where it is one that others have: any
+/// other can be the half of a password.
 fn unknown(name: &str, manner: &Manner) -> String {
     let lower = name.to_ascii_lowercase();
     let instead = match lower.as_str() {
@@ -225,11 +225,15 @@ fn unknown(name: &str, manner: &Manner) -> String {
         "options" | "search_path" | "schema" | "currentschema" => {
             "set it for the user: ALTER ROLE onecron SET search_path = …".into()
         }
-        _ => format!("there are `{}` and `audit-days`", manner.tls),
+        _ => {
+            return format!(
+                "of the parameters after `?`, one does not exist: there are `{}` and `audit-days`; in a password write \
+                 `%3F` for a `?`",
+                manner.tls
+            );
+        }
     };
-    let is_word = name.len() <= 30 && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    let shown = if is_word { format!("`{name}`") } else { "one".into() };
-    format!("of the parameters after `?`, {shown} does not exist: {instead}")
+    format!("of the parameters after `?`, `{lower}` does not exist: {instead}")
 }
 
 /// Undoes percent encoding; `None` where a `%` has no two hexadecimal digits, or the result is no text.
@@ -305,6 +309,8 @@ mod tests {
             ("u@db/x?audit-days=0", "audit-days=90"),
             ("u@db/x?audit-days=9&audit-days=8", "given twice"),
             ("u@db/x?colour=s3cret", "there are `sslmode` and `audit-days`"),
+            ("u@db/x?s3cret", "there are `sslmode` and `audit-days`"),
+            ("u@db/x?s3cret=1", "write `%3F` for a `?`"),
         ] {
             let error = parse(rest).unwrap_err();
             assert!(error.contains(part) && !error.contains("cret"), "{rest}: {error}");
