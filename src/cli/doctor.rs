@@ -9,6 +9,7 @@ use super::store_args::wait_for;
 use super::table_args;
 use super::table_args::Format;
 use super::table_args::TableArgs;
+use super::table_args::printable;
 use crate::admin;
 use crate::admin::FleetView;
 use crate::admin::Refusal;
@@ -240,7 +241,7 @@ fn write_checks(out: &mut dyn Write, checks: &[Check]) -> io::Result<()> {
             Health::Doubtful => "doubt",
             Health::Bad => "bad",
         };
-        writeln!(out, "{word:<6} {check}: {}", found.replace('\n', "\n       "))?;
+        writeln!(out, "{word:<6} {check}: {}", printable(found, &['\n']).replace('\n', "\n       "))?;
         if !wanted.is_empty() {
             writeln!(out, "       wanted: {wanted}")?;
         }

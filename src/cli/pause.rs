@@ -8,6 +8,7 @@ use super::store_args::wait_for;
 use super::store_args::write_json;
 use super::table_args;
 use super::table_args::Format;
+use super::table_args::printable;
 use crate::admin;
 use crate::admin::Changed;
 use crate::job::JobName;
@@ -117,7 +118,7 @@ fn pause(args: &PauseArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut
         let own = if args.all { &changed.record.all_paused } else { &changed.record.paused };
         let Some(pause) = own.as_ref().filter(|_| !args.all || !changed.changed) else { continue };
         let already = if changed.changed { "paused" } else { "was paused already" };
-        let (job, by, since) = (&changed.job, &pause.by, since(pause));
+        let (job, by, since) = (&changed.job, printable(&pause.by, &[]), since(pause));
         let by = if changed.changed { String::new() } else { format!(", by {by} since {since}") };
         writeln!(out, "{already}: {job}{by}").map_err(not_written)?;
     }
@@ -154,7 +155,7 @@ fn go_on(args: &ResumeArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mu
     }
     for changed in left {
         let Some(pause) = changed.record.pause() else { continue };
-        let (job, by, since) = (&changed.job, &pause.by, since(pause));
+        let (job, by, since) = (&changed.job, printable(&pause.by, &[]), since(pause));
         let how = if args.all { format!("onecron resume {job}") } else { "onecron resume --all".into() };
         let _ = writeln!(err, "still paused: {job}, by {by} since {since}: `{how}` ends that");
     }

@@ -8,6 +8,7 @@ use super::store_args::job_name;
 use super::store_args::wait_for;
 use super::table_args;
 use super::table_args::Format;
+use super::table_args::printable;
 use crate::admin;
 use crate::admin::FleetView;
 use crate::admin::JobView;
@@ -276,7 +277,8 @@ fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str,
     }
     if let Some(pause) = &fleet.paused {
         let reason = if pause.comment.is_empty() { String::new() } else { format!(" ({})", pause.comment) };
-        writeln!(out, "all jobs are paused, by {}{reason}: `onecron resume --all` lets them go on", pause.by)?;
+        let by = printable(&format!("{}{reason}", pause.by), &[]);
+        writeln!(out, "all jobs are paused, by {by}: `onecron resume --all` lets them go on")?;
     }
     if !fleet.replicas.is_empty() {
         writeln!(out)?;
@@ -381,26 +383,28 @@ fn write_run(out: &mut dyn Write, run: &RunView) -> io::Result<()> {
     match (run.output_tail.as_str(), run.http_status) {
         ("", _) if was_run => writeln!(out, "\nno output is kept of it: it had none, or newer runs took its place"),
         ("", _) => Ok(()),
-        (tail, Some(_)) => writeln!(out, "\nthe beginning of the answer\n{}", printable(tail)),
-        (tail, None) => writeln!(out, "\nthe end of its output\n{}", printable(tail)),
+        (tail, Some(_)) => {
+            writeln!(out, "\nthe beginning of the answer\n{}", printable(tail.trim_end(), &['\n', '\t']))
+        }
+        (tail, None) => writeln!(out, "\nthe end of its output\n{}", printable(tail.trim_end(), &['\n', '\t'])),
     }
-}
-
-/// What a job said, without what would move a terminal.
-fn printable(text: &str) -> String {
-    let moves = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.trim_end().chars().map(|c| if moves(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::PauseView;
 
     #[test]
-    fn what_a_job_said_moves_no_terminal() {
-        assert_eq!(printable("a\tb\n\u{1b}[31m\u{202e}\u{7}ü\n"), "a\tb\n\\u{1b}[31m\\u{202e}\\u{7}ü");
+    fn who_paused_all_and_why_moves_no_terminal() {
+        let bad = "a\u{1b}[31mb\u{202e}".to_owned();
+        let pause = PauseView { by: bad.clone(), since: String::new(), comment: bad, all: true };
+        let fleet = FleetView { at: String::new(), paused: Some(pause), replicas: Vec::new(), jobs: Vec::new() };
+        let mut out = Vec::new();
+        write_status(&mut out, &fleet, ("memory:", "default")).unwrap();
+        let shown = "all jobs are paused, by a\\u{1b}[31mb\\u{202e} (a\\u{1b}[31mb\\u{202e})";
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains(shown), "{text}");
     }
 
     #[test]

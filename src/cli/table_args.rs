@@ -76,15 +76,39 @@ pub(super) fn utc(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
+/// A text that somebody else wrote, without what would move a terminal, but for what is `kept`.
+pub(super) fn printable(text: &str, kept: &[char]) -> String {
+    let shown = |c: char| match config::steers(c) && !kept.contains(&c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Writes rows below one another, each column as wide as its widest cell.
 pub(super) fn write_aligned(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| printable(cell, &[])).collect()).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    for row in rows {
+    for row in &rows {
         let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
         let line = cells.collect::<Vec<_>>().join("  ");
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_wrote_moves_no_terminal() {
+        let bad = "a\tb\n\u{1b}[31m\u{202e}\u{7}ü";
+        assert_eq!(printable(bad, &['\n', '\t']), "a\tb\n\\u{1b}[31m\\u{202e}\\u{7}ü");
+        let mut out = Vec::new();
+        write_aligned(&mut out, &[vec![bad.to_owned(), "x".to_owned()]]).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "a\\tb\\n\\u{1b}[31m\\u{202e}\\u{7}ü  x\n");
+    }
 }

@@ -8,6 +8,7 @@ use super::store_args::wait_for;
 use super::store_args::write_json;
 use super::table_args;
 use super::table_args::Format;
+use super::table_args::printable;
 use crate::admin;
 use crate::admin::Actor;
 use crate::admin::Wanted;
@@ -235,11 +236,12 @@ fn see_through((store, actor): (&dyn Store, &Actor), run: &RunKey, most: Duratio
 fn told(record: &RunRecord) -> String {
     let outcome = record.outcome.map_or("not over", Outcome::as_str);
     let detail = [record.reason.as_str(), record.error.as_str()].into_iter().find(|text| !text.is_empty());
+    let detail = detail.map(|text| format!(": {}", printable(text, &[]))).unwrap_or_default();
     let code = record.exit_code.filter(|code| *code != 0).map(|code| format!(", exit code {code}")).unwrap_or_default();
     let status = record.http_status.map(|status| format!(", status {status}")).unwrap_or_default();
     let took = Duration::from_millis(record.duration_ms);
     let by = if record.start > 0 { format!(" after {took:.1?} on {}", record.owner) } else { String::new() };
-    format!("{outcome}{by}{code}{status}{}", detail.map(|text| format!(": {text}")).unwrap_or_default())
+    format!("{outcome}{by}{code}{status}{detail}")
 }
 
 fn not_over(run: &RunKey, record: &RunRecord, most: Duration) -> Failed {

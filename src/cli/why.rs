@@ -9,6 +9,7 @@ use super::store_args::job_name;
 use super::store_args::wait_for;
 use super::table_args;
 use super::table_args::Format;
+use super::table_args::printable;
 use crate::admin;
 use chrono::DateTime;
 use chrono::Utc;
@@ -47,9 +48,9 @@ fn tell(args: &WhyArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dy
         return Ok(table_args::OK);
     }
     let subject = account.run_id.as_deref().unwrap_or(&account.job);
-    writeln!(out, "{subject}\n  {}", account.answer).map_err(not_shown)?;
+    writeln!(out, "{subject}\n  {}", printable(&account.answer, &[])).map_err(not_shown)?;
     for fact in &account.facts {
-        writeln!(out, "  - {fact}").map_err(not_shown)?;
+        writeln!(out, "  - {}", printable(fact, &[])).map_err(not_shown)?;
     }
     Ok(table_args::OK)
 }

@@ -34,6 +34,7 @@ pub use problem::render;
 pub use table::JOBS_MOST;
 pub use table::Loaded;
 pub use table::load;
+pub use text::steers;
 pub use units::duration_text;
 pub use units::parse_duration;
 pub use words::nearest;

@@ -109,11 +109,16 @@ pub(super) fn is_odd_blank(found: char) -> bool {
     )
 }
 
-/// What is shown for a character: a terminal must not be steered by a file that somebody else wrote.
+/// Whether a character moves a terminal, ends a line, or turns the direction of writing: no text that somebody else wrote
+/// may do that where people read it.
+pub fn steers(found: char) -> bool {
+    let is_mark = matches!(found, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    found.is_control() || is_mark
+}
+
+/// What is shown for a character.
 pub(super) fn visible(found: char) -> char {
-    let steers =
-        found.is_control() || ('\u{202a}'..='\u{202e}').contains(&found) || ('\u{2066}'..='\u{2069}').contains(&found);
-    if steers { '\u{fffd}' } else { found }
+    if steers(found) { '\u{fffd}' } else { found }
 }
 
 #[cfg(test)]

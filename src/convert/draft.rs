@@ -1,6 +1,7 @@
 //! The table that is being made.
 
 use super::Converted;
+use crate::config::steers;
 use crate::job::JobName;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -56,9 +57,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// Whether a character can stand in a line of YAML, and on a terminal, without doing anything.
 fn is_plain(c: char) -> bool {
-    let is_break = matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
-    let turns_text = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !is_break && !turns_text
+    !steers(c) && !matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// A list of texts likewise.
