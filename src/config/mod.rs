@@ -37,4 +37,5 @@ pub use table::load;
 pub use text::steers;
 pub use units::duration_text;
 pub use units::parse_duration;
+pub use variables::is_variable;
 pub use words::nearest;

@@ -141,6 +141,16 @@ fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Op
     reader.text(item)
 }
 
+/// Whether a table can have a variable of this name.
+pub fn is_variable(name: &str) -> bool {
+    is_name(name) && !is_reserved(name)
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+}
+
 /// The daemon's settings, and what a run is told about itself.
 fn is_reserved(name: &str) -> bool {
     name.to_ascii_uppercase().starts_with("ONECRON_")
@@ -152,8 +162,7 @@ fn check_variable(reader: &mut Reader<'_>, name: &str, span: Span) -> bool {
         reader.find("E309", span, message, "choose a name that does not begin with `ONECRON_`");
         return false;
     }
-    let is_good = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c));
+    let is_good = is_name(name);
     if !is_good {
         let message = format!("{} is no name for an environment variable", quoted(name));
         reader.find(

@@ -6,6 +6,7 @@ use super::draft::Draft;
 use super::draft::Table;
 use super::draft::list;
 use super::draft::quoted;
+use crate::config::is_variable;
 use crate::schedule::Schedule;
 use crate::schedule::Zone;
 use serde_json::Value;
@@ -141,17 +142,13 @@ fn add_policies(draft: &mut Draft, notes: &mut Vec<String>, (spec, job, pod): (&
     draft.set("history", format!("{{successful: {successful}, failed: {failed}}}"));
 }
 
-/// Whether a table takes it as the name of a variable.
-fn is_variable(name: &str) -> bool {
-    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with("ONECRON_")
-}
-
 fn add_env(draft: &mut Draft, notes: &mut Vec<String>, container: &Value) {
     for variable in container["env"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let Some(name) = text(&variable["name"]) else { continue };
         if !is_variable(name) {
-            notes.push(format!("variable `{name}` is left out: a name is of letters, digits and _, and not ONECRON_…"));
+            notes.push(format!(
+                "variable `{name}` is left out: a name is of letters, digits, _, - and ., and not ONECRON_…"
+            ));
             continue;
         }
         let from = &variable["valueFrom"];

@@ -6,6 +6,7 @@ use super::draft::Draft;
 use super::draft::Table;
 use super::draft::list;
 use super::draft::quoted;
+use crate::config::is_variable;
 use crate::schedule::Schedule;
 use crate::schedule::Zone;
 use std::collections::BTreeMap;
@@ -104,6 +105,11 @@ impl Settings {
             "RANDOM_DELAY" => {
                 table.tell(&format!(
                     "line {line}: RANDOM_DELAY is left out: `jitter: {value}m` in `defaults` is near to it"
+                ));
+            }
+            _ if !is_variable(name) => {
+                table.tell(&format!(
+                    "line {line}: {name} is left out: in such variables onecron tells a run about itself"
                 ));
             }
             _ => {
@@ -351,6 +357,7 @@ mod tests {
             "# \u{ffff} \u{1b}[31m\n* * * * * /opt/\u{1b}[31m",
             "HOME=Europe/Berlin\n* * * * * pwd",
             "A=\": {}\n* * * * * env",
+            "ONECRON_JOB=x\nonecron_store=y\nnull=1\nNO=1\n* * * * * env",
             "* * * * * cat # note %touch /tmp/x\n* * * * * a%'%\"%$(x)",
             "\u{feff}* * * * * first",
         ];
