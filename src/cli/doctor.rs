@@ -2,6 +2,7 @@
 
 use super::read::not_shown;
 use super::read::show_json;
+use super::settings;
 use super::store_args::Failed;
 use super::store_args::StoreArgs;
 use super::store_args::UNAVAILABLE;
@@ -119,8 +120,7 @@ pub fn run(args: &DoctorArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &
 
 /// The table, how far clocks may be apart by it, and an exit code.
 fn look_at_table(args: &DoctorArgs, given: &ArgMatches) -> (Vec<Check>, Duration, i32) {
-    let is_named = given.value_source("jobs").is_some_and(|source| source != clap::parser::ValueSource::DefaultValue);
-    if !is_named && !args.table.jobs.iter().any(|path| path.exists()) {
+    if settings::weight(given, "jobs") == 0 && !args.table.jobs.iter().any(|path| path.exists()) {
         let checks = vec![Check::good("table", "none was looked at: --jobs names one")];
         return (checks, SKEW, table_args::OK);
     }

@@ -48,7 +48,7 @@ pub struct StatusArgs {
 /// It reads the store, and needs no daemon. Exit codes: 0; 2 called wrongly; 69 the store does not answer; 78 a setting is refused.
 #[derive(Debug, Clone, Args)]
 pub struct JobsArgs {
-    /// Only those that need somebody's eye: the last run failed or was missed, or they are paused
+    /// Only those that need somebody's eye: the last run failed or was missed, they are paused, or no replica has them any more
     #[arg(long)]
     pub failed: bool,
     /// Where, and how.
@@ -216,7 +216,7 @@ pub(super) fn show_json(out: &mut dyn Write, result: &impl Serialize) -> Result<
     serde_json::to_writer_pretty(&mut *out, result).map_err(Into::into).and_then(|()| writeln!(out)).map_err(not_shown)
 }
 
-fn is_gone(job: &JobView) -> bool {
+pub(super) fn is_gone(job: &JobView) -> bool {
     job.state == "gone"
 }
 
