@@ -1,7 +1,7 @@
 //! `onecron convert`: a crontab or CronJobs as a `jobs.yaml`.
 
-use super::read::not_shown;
 use super::store_args::Failed;
+use super::store_args::not_shown;
 use super::table_args;
 use crate::config;
 use crate::config::Source;

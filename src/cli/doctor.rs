@@ -1,11 +1,12 @@
 //! `onecron doctor`: everything that a daemon needs, looked at from this machine.
 
-use super::read::not_shown;
+use super::read::is_gone;
 use super::read::show_json;
 use super::settings;
 use super::store_args::Failed;
 use super::store_args::StoreArgs;
 use super::store_args::UNAVAILABLE;
+use super::store_args::not_shown;
 use super::store_args::wait_for;
 use super::table_args;
 use super::table_args::Format;
@@ -216,7 +217,7 @@ fn of_fleet(fleet: &FleetView) -> Vec<Check> {
         1 => Check::doubtful("fleet", "1 replica is there", "two at least, or nothing runs while it is away"),
         more => Check::good("fleet", format!("{more} replicas are there, {} jobs", fleet.jobs.len())),
     }];
-    let gone: Vec<&str> = fleet.jobs.iter().filter(|job| job.state == "gone").map(|job| job.name.as_str()).collect();
+    let gone: Vec<&str> = fleet.jobs.iter().filter(|job| is_gone(job)).map(|job| job.name.as_str()).collect();
     if !gone.is_empty() {
         let found = format!("no replica that is there has these jobs in its table: {}", gone.join(", "));
         checks.push(Check::doubtful("fleet", found, "nothing, if they were removed: they are forgotten after 30 days"));

@@ -3,6 +3,7 @@
 use super::schedules;
 use super::schedules::Refusal;
 use super::schedules::Run;
+use super::store_args::not_shown;
 use super::table_args;
 use super::table_args::Format;
 use crate::schedule;
@@ -97,7 +98,8 @@ impl Explained {
     }
 }
 
-/// Runs the command. Returns the exit code: 0, 78 (a schedule or the zone is refused; `err` says why), 1 (not written).
+/// Runs the command. Returns the exit code: 0, 78 (a schedule or the zone is refused; `err` says why), 1 (not written), 141
+/// (nobody reads it).
 pub fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     let (code, written) = match explained(args, now) {
         Ok(all) => (table_args::OK, write(out, &all, args.output)),
@@ -105,7 +107,7 @@ pub fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write, now: Da
     };
     match written {
         Ok(()) => code,
-        Err(error) => table_args::not_written(err, &error),
+        Err(error) => not_shown(error).say(err),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `onecron completions` and `onecron man`: made from the same definitions as the commands themselves.
 
-use super::read::not_shown;
 use super::store_args::Failed;
+use super::store_args::not_shown;
 use super::table_args;
 use clap::Args;
 use clap::Command;

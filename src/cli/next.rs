@@ -3,6 +3,7 @@
 use super::schedules;
 use super::schedules::Refusal;
 use super::schedules::Run;
+use super::store_args::not_shown;
 use super::table_args;
 use super::table_args::Format;
 use super::table_args::TableArgs;
@@ -72,11 +73,11 @@ pub fn conflict(given: &ArgMatches) -> Option<&'static str> {
 }
 
 /// Runs the command. Returns the exit code: 0, 2 (no such job, or an --until that is past), 78 (the schedule, zone or
-/// table is refused; `err` says why), 1 (not written).
+/// table is refused; `err` says why), 1 (not written), 141 (nobody reads it).
 pub fn run(args: &NextArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     match show(args, (out, err), now) {
         Ok(Ok(())) => table_args::OK,
-        Ok(Err(error)) => table_args::not_written(err, &error),
+        Ok(Err(error)) => not_shown(error).say(err),
         Err((code, text)) => match write!(err, "{text}") {
             Ok(()) => code,
             Err(_) => table_args::FAILED,

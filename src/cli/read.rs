@@ -5,6 +5,7 @@ use super::settings;
 use super::store_args::Failed;
 use super::store_args::ReadArgs;
 use super::store_args::job_name;
+use super::store_args::not_shown;
 use super::store_args::wait_for;
 use super::table_args;
 use super::table_args::Format;
@@ -202,13 +203,6 @@ pub fn show(args: &ShowArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &m
         Ok(table_args::OK)
     });
     shown.unwrap_or_else(|failed| failed.say(err))
-}
-
-/// What was read cannot be written. A reader that has gone away, as `head` does, has what it wanted.
-pub(super) fn not_shown(error: io::Error) -> Failed {
-    let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
-    let message = if is_gone { String::new() } else { format!("the result cannot be written: {error}") };
-    Failed { code: table_args::FAILED, message, hint: None }
 }
 
 /// Writes for programs what was read.

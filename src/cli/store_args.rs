@@ -17,6 +17,7 @@ use clap::ArgMatches;
 use clap::Args;
 use serde::Serialize;
 use std::future::Future;
+use std::io;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
@@ -232,8 +233,16 @@ pub(super) fn write_json(out: &mut dyn Write, result: &impl Serialize) -> Result
     written.map_err(not_written)
 }
 
-/// The result cannot be written. What was asked for is done.
-pub(super) fn not_written(error: std::io::Error) -> Failed {
+/// The result cannot be written. Nothing is said where its reader has gone away: that one has what it wanted.
+pub(super) fn not_shown(error: io::Error) -> Failed {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Failed { code: table_args::UNREAD, message: String::new(), hint: None },
+        _ => Failed { code: table_args::FAILED, message: format!("the result cannot be written: {error}"), hint: None },
+    }
+}
+
+/// The same where what was asked for is done.
+pub(super) fn not_written(error: io::Error) -> Failed {
     let message = format!("it is done, and the result cannot be written: {error}");
-    Failed { code: table_args::FAILED, message, hint: None }
+    Failed { message, ..not_shown(error) }
 }

@@ -17,6 +17,9 @@ use std::path::PathBuf;
 pub const OK: i32 = 0;
 /// Exit code: the output could not be written.
 pub const FAILED: i32 = 1;
+/// Exit code: whoever read the output went away, as `head` does. Shells give it to whatever SIGPIPE has ended, as it ends
+/// most programs then.
+pub const UNREAD: i32 = 141;
 /// Exit code: the command was called wrongly.
 pub const USAGE: i32 = 2;
 /// Exit code: the answer is no.
@@ -41,16 +44,6 @@ pub struct TableArgs {
     /// Job table: a file, or a folder whose *.yaml are read in the order of their names; may be repeated
     #[arg(long = "jobs", value_name = "PATH", env = "ONECRON_JOBS", default_value = "/etc/onecron/jobs.yaml")]
     pub jobs: Vec<PathBuf>,
-}
-
-/// Says that the result could not be written, and returns the exit code for that. A reader that has gone away, as `head`
-/// does, has what it wanted.
-pub(super) fn not_written(err: &mut dyn Write, error: &io::Error) -> i32 {
-    if error.kind() != io::ErrorKind::BrokenPipe {
-        // Nothing can be done about a closed terminal.
-        let _ = writeln!(err, "error: the result cannot be written: {error}");
-    }
-    FAILED
 }
 
 /// Reads the files of a table; `-` is standard input.

@@ -1,5 +1,6 @@
 //! `onecron validate`: is this table good, and when would its jobs run?
 
+use super::store_args::not_shown;
 use super::table_args;
 use super::table_args::Format;
 use super::table_args::TableArgs;
@@ -39,7 +40,8 @@ pub struct ValidateArgs {
 }
 
 /// Runs the command. Problems go to `err`, or with `-o json` as an array to `out`; of a good table the coming runs and
-/// the revision go to `out`. Returns the exit code: 0, 3 (`--strict` and only warnings), 78 (refused), 1 (not written).
+/// the revision go to `out`. Returns the exit code: 0, 3 (`--strict` and only warnings), 78 (refused), 1 (not written),
+/// 141 (nobody reads it).
 pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: DateTime<Utc>) -> i32 {
     let paths = if args.files.is_empty() { &args.table.jobs } else { &args.files };
     let sources = table_args::sources(paths);
@@ -59,7 +61,7 @@ pub fn run(args: &ValidateArgs, out: &mut dyn Write, err: &mut dyn Write, now: D
         Format::Text => write_text((out, err), problems, result.as_ref().ok(), now),
     };
     match (written, &result) {
-        (Err(error), _) => table_args::not_written(err, &error),
+        (Err(error), _) => not_shown(error).say(err),
         (Ok(()), Err(_)) => table_args::CONFIG,
         (Ok(()), Ok(loaded)) if args.strict && !loaded.warnings.is_empty() => table_args::NO,
         (Ok(()), Ok(_)) => table_args::OK,

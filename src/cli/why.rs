@@ -1,11 +1,11 @@
 //! `onecron why`: what became of a tick.
 
-use super::read::not_shown;
 use super::read::show_json;
 use super::schedules::parse_instant;
 use super::store_args::Failed;
 use super::store_args::ReadArgs;
 use super::store_args::job_name;
+use super::store_args::not_shown;
 use super::store_args::wait_for;
 use super::table_args;
 use super::table_args::Format;

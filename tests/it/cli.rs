@@ -314,3 +314,26 @@ fn a_crontab_becomes_a_table_that_is_good() {
         told(&Launch::new(&["convert", "--from", "cronjob", "none"]).folder(folder.path()).output());
     assert!(code == Some(78) && errors.contains("name a file"), "{errors}");
 }
+
+#[test]
+fn a_reader_that_goes_away_is_told_from_an_answer_of_no() {
+    let table = Table::new("  - {name: hello, schedule: '0 0 1 1 *', command: 'true'}\n");
+    let daemon = table.launch("sqlite:fleet.db").start();
+    daemon.wait_for_job("job_registered", "hello");
+    for args in [
+        &["explain", "@daily"][..],
+        &["next", "--schedule", "@daily"],
+        &["completions", "bash"],
+        &["man"],
+        &["jobs", "--store", "sqlite:fleet.db"],
+        &["status", "--check", "--store", "sqlite:fleet.db", "-o", "json"],
+        &["pause", "--all", "--store", "sqlite:fleet.db"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = Launch::new(args).folder(table.folder.path()).command().stdout(writer).output().unwrap();
+        let (code, _, errors) = told(&output);
+        let is_silent = args[0] == "pause" || errors.is_empty();
+        assert!(code == Some(141) && is_silent, "{args:?}: {code:?} {errors}");
+    }
+}
