@@ -7,7 +7,7 @@ ARG DEBIAN_RELEASE=bookworm
 
 FROM docker.io/library/rust:${RUST_VERSION}-${DEBIAN_RELEASE} AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock build.rs ./
+COPY Cargo.toml Cargo.lock build.rs jobs.schema.json ./
 COPY src ./src
 # Static: the same file runs in any image. With `--target`, the flags do not reach build scripts and macros, which
 # cannot be static.

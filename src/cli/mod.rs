@@ -14,6 +14,7 @@ pub mod read;
 pub mod reload;
 pub mod run;
 mod schedules;
+pub mod schema;
 mod settings;
 pub mod store_args;
 pub mod table_args;
@@ -57,6 +58,7 @@ enum Command {
     Why(why::WhyArgs),
     Doctor(doctor::DoctorArgs),
     Convert(convert::ConvertArgs),
+    Schema(schema::SchemaArgs),
     Trigger(trigger::TriggerArgs),
     Cancel(trigger::CancelArgs),
     Pause(pause::PauseArgs),
@@ -107,6 +109,7 @@ pub fn main() -> u8 {
         Command::Why(args) => why::run(&args, given, (out, err)),
         Command::Doctor(args) => doctor::run(&args, given, (out, err)),
         Command::Convert(args) => convert::run(&args, (out, err), now),
+        Command::Schema(_) => schema::run((out, err)),
         Command::Trigger(args) => trigger::run(&args, given, (out, err)),
         Command::Cancel(args) => trigger::cancel(&args, given, (out, err)),
         Command::Pause(args) => pause::run(&args, given, (out, err)),

@@ -36,7 +36,7 @@ pub fn example() -> PathBuf {
 }
 
 /// The tables of a folder: name and content, by name.
-fn tables(kind: &str) -> Vec<(String, Vec<u8>)> {
+pub fn tables(kind: &str) -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<_> = fs::read_dir(fixtures(kind))
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -27,6 +27,7 @@ mod reload;
 mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;
+mod schema;
 mod server;
 mod server_api;
 mod server_page;
