@@ -7,6 +7,7 @@ pub mod explain;
 pub mod generated;
 pub mod guardian;
 pub mod healthcheck;
+pub mod install;
 pub mod listen_args;
 pub mod next;
 pub mod pause;
@@ -22,6 +23,7 @@ mod transitions;
 pub mod trigger;
 pub mod validate;
 mod variables;
+pub mod version;
 pub mod why;
 
 use crate::clock::Clock;
@@ -66,8 +68,10 @@ enum Command {
     Reload(reload::ReloadArgs),
     Healthcheck(healthcheck::HealthcheckArgs),
     Demo(demo::DemoArgs),
+    Install(install::InstallArgs),
     Completions(generated::CompletionsArgs),
     Man(generated::ManArgs),
+    Version(version::VersionArgs),
     /// Stops jobs when the daemon that started it cannot (internal)
     #[command(hide = true)]
     Guardian,
@@ -101,6 +105,8 @@ pub fn main() -> u8 {
         Command::Demo(args) => return demo::run(&args, out, err),
         Command::Completions(args) => generated::completions(&args, Cli::command(), (out, err)),
         Command::Man(args) => generated::man(&args, Cli::command(), (out, err)),
+        Command::Install(args) => install::run(&args, (out, err)),
+        Command::Version(args) => version::run(&args, (out, err)),
         Command::Guardian => return guardian::run(),
         Command::Status(args) => read::status(&args, given, (out, err)),
         Command::Jobs(args) => read::jobs(&args, given, (out, err)),

@@ -33,9 +33,13 @@ use std::sync::MutexGuard;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Version of the compiler, and the commit where whoever built it said which.
-const RUSTC: &str = env!("ONECRON_RUSTC");
-const REVISION: Option<&str> = option_env!("ONECRON_REVISION");
+/// Version of the compiler.
+pub const RUSTC: &str = env!("ONECRON_RUSTC");
+
+/// The commit, where whoever built it said which.
+pub fn revision() -> Option<&'static str> {
+    option_env!("ONECRON_REVISION").filter(|text| !["", "unknown"].contains(text))
+}
 
 words! {
     /// What a look at the jobs files led to.
@@ -201,7 +205,7 @@ impl Metrics {
     /// Everything that is no job's, at the start.
     fn begin(&self) {
         let Self { families, store, .. } = self;
-        let version = [env!("CARGO_PKG_VERSION"), REVISION.unwrap_or("unknown"), RUSTC];
+        let version = [env!("CARGO_PKG_VERSION"), revision().unwrap_or("unknown"), RUSTC];
         set(&families.build_info, &version, 1.0);
         for how in Reloaded::ALL {
             families.config_reloads.with_label_values(&[how.as_str()]);

@@ -3,6 +3,8 @@
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
 use nix::sys::signal::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 const GOOD: &str = "  - {name: hello, schedule: '0 0 1 1 *', command: 'true'}\n";
@@ -336,4 +338,54 @@ fn a_reader_that_goes_away_is_told_from_an_answer_of_no() {
         let is_silent = args[0] == "pause" || errors.is_empty();
         assert!(code == Some(141) && is_silent, "{args:?}: {code:?} {errors}");
     }
+}
+
+#[test]
+fn the_version_tells_what_the_program_was_built_with() {
+    let manifest = include_str!("../../Cargo.toml");
+    let (_, features) = manifest.split_once("[features]\n").unwrap();
+    let features = features.lines().take_while(|line| !line.is_empty());
+    let mut features: Vec<&str> = features.filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
+    features.sort_unstable();
+    for feature in &features {
+        let is_known = include_str!("../../src/cli/version.rs").contains(&format!("feature = \"{feature}\""));
+        assert!(is_known, "add the feature `{feature}` to FEATURES in src/cli/version.rs");
+    }
+    let (code, told_as_json, _) = told(&Launch::new(&["version", "-o", "json"]).output());
+    let about: serde_json::Value = serde_json::from_str(&told_as_json).unwrap();
+    assert_eq!((code, about["version"].as_str()), (Some(0), Some(env!("CARGO_PKG_VERSION"))));
+    assert_eq!(about["zone_data"], onecron::schedule::zone_data_version());
+    assert!(about["rustc"].as_str().unwrap().starts_with("1."), "{about}");
+    if cfg!(feature = "full") {
+        assert_eq!(about["features"], serde_json::json!(features));
+    }
+    let (_, text, _) = told(&Launch::new(&["version"]).output());
+    for part in [&format!("onecron {}\n", env!("CARGO_PKG_VERSION")), "commit ", "rustc ", "features ", "zone data "] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn the_program_installs_itself_in_one_step_also_over_one_that_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let installed = folder.path().join("onecron");
+    let install = || told(&Launch::new(&["install", "."]).folder(folder.path()).output());
+    assert_eq!(install(), (Some(0), "./onecron\n".to_owned(), String::new()));
+    let size = fs::metadata(env!("CARGO_BIN_EXE_onecron")).unwrap().len();
+    let is_whole = || {
+        let found = fs::metadata(&installed).unwrap();
+        (found.len(), found.permissions().mode() & 0o777) == (size, 0o755)
+    };
+    assert!(is_whole());
+    // A file that is being executed cannot be written, and is replaced nevertheless: here by itself.
+    let again = std::process::Command::new(&installed).args(["install", "."]).current_dir(folder.path()).output();
+    assert_eq!(told(&again.unwrap()).0, Some(0));
+    assert!(is_whole());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left there");
+    let nowhere = told(&Launch::new(&["install", "none"]).folder(folder.path()).output());
+    assert!(nowhere.0 == Some(1) && nowhere.2.contains("copy this program to `none/onecron`"), "{nowhere:?}");
+    fs::remove_file(&installed).unwrap();
+    fs::create_dir(&installed).unwrap();
+    assert_eq!(install().0, Some(1));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "what was copied in vain is gone");
 }
