@@ -153,6 +153,43 @@ fn values_of_secret_keys(line: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// A command line without what looks like a secret: users and passwords of URLs, and what is given to a name such as
+/// `DB_PASSWORD`, `--token` or `Authorization`. It goes by the look, as [`masks`] does.
+pub fn without_given(command: &str) -> String {
+    let lines: Vec<String> = command.split('\n').map(line_without_given).collect();
+    lines.join("\n")
+}
+
+fn line_without_given(line: &str) -> String {
+    let mut hidden = masks(line);
+    let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    for (at, mark) in line.match_indices(['=', ' ', '\t']) {
+        let before = line[..at].trim_end_matches(is_name_char);
+        let (name, is_flag) = (&line[before.len()..at], line[before.len()..].starts_with('-'));
+        let value = line[at + mark.len()..].trim_start();
+        if (mark == "=" || is_flag) && is_secret_key(name) && !value.is_empty() {
+            let start = line.len() - value.len();
+            hidden.push(start..start + length_of_word(value));
+        }
+    }
+    hidden.sort_by_key(|range| range.start);
+    let (mut shown, mut at) = (String::new(), 0);
+    for range in hidden {
+        if range.start >= at {
+            shown.push_str(&line[at..range.start]);
+            shown.push_str("***");
+        }
+        at = at.max(range.end);
+    }
+    shown + &line[at..]
+}
+
+/// How much of a command line is one word, which may begin with a part in quotes.
+fn length_of_word(text: &str) -> usize {
+    let quoted = if text.starts_with(QUOTES) { length_of_scalar(text) } else { 0 };
+    text[quoted..].find(char::is_whitespace).map_or(text.len(), |end| quoted + end)
+}
+
 /// How much of a text is one quoted scalar of YAML, or a plain one.
 fn length_of_scalar(text: &str) -> usize {
     let quote = text.chars().next().filter(|c| QUOTES.contains(c));
@@ -186,6 +223,27 @@ mod tests {
         let secret = Secret::new("hunter2");
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
         assert_eq!(*secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn what_a_command_line_gives_to_a_secret_name_is_hidden() {
+        for (line, shown) in [
+            ("echo hello --name=x", "echo hello --name=x"),
+            ("PGPASSWORD=s3cret pg_dump -h db", "PGPASSWORD=*** pg_dump -h db"),
+            ("TOKEN='s3cret s3cret' x", "TOKEN=*** x"),
+            ("sh -c 'a=1 TOKEN=s3cret x'", "sh -c 'a=1 TOKEN=*** x'"),
+            ("x --password s3cret --user u", "x --password *** --user u"),
+            ("x --api-key=\"s3cret s3cret\"s3cret y", "x --api-key=*** y"),
+            ("curl http://u:s3cret@h/p?a=b", "curl http://***@h/p?a=b"),
+            ("curl -H 'Authorization: Bearer s3cret s3cret'", "curl -H 'Authorization: ***"),
+            ("a\nSECRET=s3cret b", "a\nSECRET=*** b"),
+            ("--token", "--token"),
+            ("x --token=", "x --token="),
+            ("the token of x", "the token of x"),
+            ("echo ü SECRET=s3cret\u{e9}'", "echo ü SECRET=***"),
+        ] {
+            assert_eq!(without_given(line), shown, "{line}");
+        }
     }
 
     #[test]

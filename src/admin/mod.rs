@@ -1,12 +1,15 @@
 //! What people ask of a fleet, through its store: a run by hand, the end of one, that nothing is started. No daemon has
 //! to be reached for it: replicas obey the records, and learn from a presence where to look at once.
 
+mod foreground;
 mod pauses;
 mod refusal;
 mod runs;
 mod views;
 mod why;
 
+pub use foreground::Begun;
+pub use foreground::begin_here;
 pub use pauses::Changed;
 pub use pauses::pause;
 pub use pauses::pause_all;

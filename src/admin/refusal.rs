@@ -3,7 +3,9 @@
 use crate::config::nearest;
 use crate::job::JobName;
 use crate::job::JobRecord;
+use crate::job::ReplicaId;
 use crate::job::RunKey;
+use crate::job::RunRecord;
 use crate::job::Tick;
 use crate::store::Error;
 
@@ -59,6 +61,14 @@ pub enum Refusal {
         /// How it ended.
         outcome: String,
     },
+    /// Something else has the job, or the run.
+    #[error("job `{}` is held by run `{run}`, which {holder} has", run.job)]
+    Busy {
+        /// What is going.
+        run: RunKey,
+        /// Who has it.
+        holder: ReplicaId,
+    },
     /// A success would count as one for that instant, and jobs that ask for all since then would find nothing.
     #[error("the instant {at} is yet to come: by the clock of the store it is {now}")]
     Ahead {
@@ -76,6 +86,12 @@ impl Refusal {
     pub(super) fn no_job(job: &JobName, (store, jobs): (&str, &[(JobName, JobRecord)])) -> Self {
         let known = jobs.iter().map(|(name, _)| name.clone()).collect();
         Self::NoJob { job: job.clone(), store: store.into(), known }
+    }
+
+    pub(super) fn over(run: &RunKey, record: &RunRecord) -> Self {
+        let outcome = record.outcome.map_or("done", |outcome| outcome.as_str());
+        let reason = if record.reason.is_empty() { String::new() } else { format!(" ({})", record.reason) };
+        Self::Over { run: run.clone(), outcome: format!("{outcome}{reason}") }
     }
 
     pub(super) fn paused(job: &JobName, record: &JobRecord) -> Self {
@@ -105,6 +121,7 @@ impl Refusal {
             Self::Paused { job, .. } => format!("`onecron resume {job}` lets it go on; --force runs it now"),
             Self::NoRun { open, .. } if open.is_empty() => "no run of the job is open".into(),
             Self::NoRun { open, .. } => format!("open are {}", listed(open)),
+            Self::Busy { run, .. } => format!("wait for its end, or ask for it: `onecron cancel {run}`"),
             Self::Ahead { .. } => "write an instant that is past, or leave `--at` out".into(),
             Self::Forgot(_) => "try again in a moment".into(),
         })

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// For so long after a restart of the store, or the first registration of a job, replicas come back by themselves.
-const STEADY_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const STEADY_WITHIN: Duration = Duration::from_secs(15);
 /// How often a run that is waited for is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -58,6 +58,20 @@ pub struct Ordered {
 /// Why there will be no run; after [`Refusal::Store`] there may be one: the same key asks again.
 pub async fn order(store: &dyn Store, actor: &Actor, wanted: &Wanted) -> Result<Ordered, Refusal> {
     let job = &wanted.job;
+    let (run, record, again, registered_at) = place(store, actor, wanted).await?;
+    let gathering = actor.announce(store, (vec![run.to_string()], vec![job.to_string()])).await?;
+    let is_gone = registered_at.is_some_and(|at| gathering.is_gone(at));
+    Ok(Ordered { run, record, again, replicas: gathering.replicas().count(), is_gone })
+}
+
+/// Puts a run there for whoever takes it, and says so to nobody. With it: whether an order with the same key had made it before,
+/// and when its job was registered last.
+pub(super) async fn place(
+    store: &dyn Store,
+    actor: &Actor,
+    wanted: &Wanted,
+) -> Result<(RunKey, RunRecord, bool, Option<i64>), Refusal> {
+    let job = &wanted.job;
     let mut waited = Duration::ZERO;
     loop {
         let at = store.server_time().await?.timestamp_millis();
@@ -78,9 +92,7 @@ pub async fn order(store: &dyn Store, actor: &Actor, wanted: &Wanted) -> Result<
             (Verdict::Ordered, Some(record), of_job) => {
                 let found = record.key(job);
                 let again = found != run;
-                let gathering = actor.announce(store, (vec![found.to_string()], vec![job.to_string()])).await?;
-                let is_gone = of_job.is_some_and(|of_job| gathering.is_gone(of_job.registered_at));
-                return Ok(Ordered { run: found, record, again, replicas: gathering.replicas().count(), is_gone });
+                return Ok((found, record, again, of_job.map(|of_job| of_job.registered_at)));
             }
             (Verdict::Paused, _, Some(record)) => return Err(Refusal::paused(job, &record)),
             (Verdict::Unreadable { .. }, ..) => return Err(Refusal::Unreadable(job.clone())),
@@ -118,7 +130,7 @@ pub async fn cancel(store: &dyn Store, actor: &Actor, run: &RunKey) -> Result<Ru
                 return Ok(record);
             }
             (Verdict::Done, Some(record), _) => {
-                return Err(Refusal::Over { run: run.clone(), outcome: outcome_of(&record) });
+                return Err(Refusal::over(run, &record));
             }
             (Verdict::Unreadable { .. }, ..) => return Err(Refusal::Unreadable(run.job.clone())),
             (Verdict::Unregistered, _, Some(_)) if waited < STEADY_WITHIN => {
@@ -155,11 +167,6 @@ async fn withdraw(
     };
     let answer = apply_one(store, settled).await?;
     Ok(answer.run.filter(|record| record.outcome.is_some()))
-}
-
-fn outcome_of(record: &RunRecord) -> String {
-    let outcome = record.outcome.map_or("done", |outcome| outcome.as_str());
-    if record.reason.is_empty() { outcome.to_owned() } else { format!("{outcome} ({})", record.reason) }
 }
 
 /// Waits until a run is over, for so long at most. Returns its last record: where that has an outcome, it is over.

@@ -3,6 +3,7 @@
 pub mod convert;
 pub mod demo;
 pub mod doctor;
+pub mod exec;
 pub mod explain;
 pub mod generated;
 pub mod guardian;
@@ -38,7 +39,7 @@ use std::io;
 /// Runs each cron job once, however many servers it is installed on
 ///
 /// Start the same daemon with the same jobs.yaml on every server. At each tick the daemons agree in a store that they
-/// share (Redis, or SQLite on one host) on who runs the job. The others log who does.
+/// share (Redis, PostgreSQL, MySQL, etcd, Consul; SQLite on one host) on who runs the job. The others log who does.
 #[derive(Debug, Parser)]
 #[command(name = "onecron", version, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Begin with `onecron demo`: three daemons on this machine, for you to kill.")]
@@ -53,6 +54,7 @@ enum Command {
     Validate(validate::ValidateArgs),
     Next(next::NextArgs),
     Explain(explain::ExplainArgs),
+    Exec(exec::ExecArgs),
     Status(read::StatusArgs),
     Jobs(read::JobsArgs),
     Runs(read::RunsArgs),
@@ -103,6 +105,7 @@ pub fn main() -> u8 {
             return run::run(&args, given, variables::unknown(&Cli::command(), names), err);
         }
         Command::Demo(args) => return demo::run(&args, out, err),
+        Command::Exec(args) => exec::run(&args, given, (out, err)),
         Command::Completions(args) => generated::completions(&args, Cli::command(), (out, err)),
         Command::Man(args) => generated::man(&args, Cli::command(), (out, err)),
         Command::Install(args) => install::run(&args, (out, err)),

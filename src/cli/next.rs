@@ -145,21 +145,8 @@ fn of_table(args: &NextArgs, now: DateTime<Utc>) -> Result<Vec<Arc<JobSpec>>, Re
     if args.names.is_empty() {
         return Ok(jobs);
     }
-    let find = |name: &String| {
-        let found = jobs.iter().find(|job| job.name.as_str() == name).cloned();
-        found.ok_or_else(|| (table_args::USAGE, unknown_job(name, &jobs)))
-    };
+    let find = |name: &String| table_args::job(&jobs, name).map(Arc::clone).map_err(|text| (table_args::USAGE, text));
     args.names.iter().map(find).collect()
-}
-
-fn unknown_job(name: &str, jobs: &[Arc<JobSpec>]) -> String {
-    if let Some(near) = config::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
-        return format!("error: the table has no job `{}`\nhint: did you mean `{near}`?\n", name.escape_debug());
-    }
-    const SHOWN: usize = 10;
-    let names: Vec<&str> = jobs.iter().take(SHOWN).map(|job| job.name.as_str()).collect();
-    let more = if jobs.len() > SHOWN { ", …" } else { "" };
-    format!("error: the table has no job `{}`\nhint: it has {}{more}\n", name.escape_debug(), names.join(", "))
 }
 
 /// What is shown.

@@ -375,7 +375,12 @@ fn write_run(out: &mut dyn Write, run: &RunView) -> io::Result<()> {
     table_args::write_aligned(out, &rows)?;
     let was_run = run.state == "done" && run.attempts > 0;
     match (run.output_tail.as_str(), run.http_status) {
-        ("", _) if was_run => writeln!(out, "\nno output is kept of it: it had none, or newer runs took its place"),
+        ("", _) if was_run => {
+            writeln!(
+                out,
+                "\nno output is kept of it: it had none, it ran in the foreground, or newer runs took its place"
+            )
+        }
         ("", _) => Ok(()),
         (tail, Some(_)) => {
             writeln!(out, "\nthe beginning of the answer\n{}", printable(tail.trim_end(), &['\n', '\t']))

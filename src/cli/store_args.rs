@@ -139,7 +139,9 @@ impl From<Refusal> for Failed {
         let code = match &refusal {
             Refusal::Store(error) if error.kind == ErrorKind::Misconfigured => table_args::CONFIG,
             Refusal::Store(_) => UNAVAILABLE,
-            Refusal::Paused { .. } | Refusal::Over { .. } | Refusal::Ahead { .. } => table_args::NO,
+            Refusal::Paused { .. } | Refusal::Over { .. } | Refusal::Ahead { .. } | Refusal::Busy { .. } => {
+                table_args::NO
+            }
             _ => table_args::FAILED,
         };
         Self { code, message: refusal.to_string(), hint: refusal.hint() }
@@ -206,14 +208,18 @@ impl StoreArgs {
 impl AskArgs {
     /// Opens the store of a running fleet, and says who asks.
     pub(super) fn open(&self, given: &ArgMatches, err: &mut dyn Write) -> Result<(Arc<dyn Store>, Actor), Failed> {
-        let store = self.store.open(given, err)?;
-        let by = match self.by.as_deref().filter(|by| !by.is_empty()) {
-            Some(by) => by.split_whitespace().collect::<Vec<_>>().join("_"),
-            None => settings::person(),
-        };
-        let name = ReplicaId::new(&format!("command-{by}"), &settings::nonce()?);
-        Ok((store, Actor { name, by }))
+        Ok((self.store.open(given, err)?, actor(self.by.as_deref())?))
     }
+}
+
+/// Who asks: who was named, or the user and the host.
+pub(super) fn actor(by: Option<&str>) -> Result<Actor, Failed> {
+    let by = match by.filter(|by| !by.is_empty()) {
+        Some(by) => by.split_whitespace().collect::<Vec<_>>().join("_"),
+        None => settings::person(),
+    };
+    let name = ReplicaId::new(&format!("command-{by}"), &settings::nonce()?);
+    Ok(Actor { name, by })
 }
 
 /// Waits for what was asked of a store.

@@ -2,6 +2,7 @@
 
 use crate::config;
 use crate::config::Source;
+use crate::job::JobSpec;
 use crate::schedule::Schedule;
 use chrono::DateTime;
 use chrono::SecondsFormat;
@@ -12,6 +13,7 @@ use std::io;
 use std::io::Write;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Exit code: done.
 pub const OK: i32 = 0;
@@ -67,6 +69,21 @@ pub(super) fn local(schedule: &Schedule, instant: DateTime<Utc>) -> String {
 /// An instant in UTC.
 pub(super) fn utc(instant: DateTime<Utc>) -> String {
     instant.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// A job of a table, by its name; or that there is none, and which there are.
+pub(super) fn job<'a>(jobs: &'a [Arc<JobSpec>], name: &str) -> Result<&'a Arc<JobSpec>, String> {
+    jobs.iter().find(|job| job.name.as_str() == name).ok_or_else(|| unknown_job(name, jobs))
+}
+
+fn unknown_job(name: &str, jobs: &[Arc<JobSpec>]) -> String {
+    if let Some(near) = config::nearest(name, jobs.iter().map(|job| job.name.as_str())) {
+        return format!("error: the table has no job `{}`\nhint: did you mean `{near}`?\n", name.escape_debug());
+    }
+    const SHOWN: usize = 10;
+    let names: Vec<&str> = jobs.iter().take(SHOWN).map(|job| job.name.as_str()).collect();
+    let more = if jobs.len() > SHOWN { ", …" } else { "" };
+    format!("error: the table has no job `{}`\nhint: it has {}{more}\n", name.escape_debug(), names.join(", "))
 }
 
 /// A text that somebody else wrote, without what would move a terminal, but for what is `kept`.

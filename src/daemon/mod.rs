@@ -13,6 +13,7 @@
 mod driver;
 mod fleet_watch;
 mod folders;
+pub mod foreground;
 mod guard;
 mod look;
 mod metered;

@@ -356,23 +356,8 @@ impl Engine {
         spec: &JobSpec,
         (previous, delay_ms, trigger, window): (i64, i64, Trigger, Duration),
     ) -> Claim {
-        Claim {
-            run: run.clone(),
-            owner: self.me.clone(),
-            previous,
-            delay_ms,
-            take: true,
-            takeover: None,
-            lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
-            stop_grace_ms: spec.termination_grace_period.as_millis().try_into().unwrap_or(u64::MAX),
-            grace_ms: spec.lease_loss_grace().as_millis().try_into().unwrap_or(u64::MAX),
-            takeover_ms: millis(takeover_after(window)).unsigned_abs(),
-            exclusive: spec.is_exclusive(),
-            when_busy: spec.when_busy(trigger),
-            rerun: spec.lost_run_policy == crate::job::LostRunPolicy::Rerun,
-            trigger: trigger.as_str().into(),
-            spec_hash: spec.spec_hash.clone(),
-        }
+        let terms = (self.lease, takeover_after(window), trigger);
+        Claim { previous, delay_ms, ..Claim::of(run, &self.me, spec, terms) }
     }
 
     pub(super) fn claim_answered(&mut self, now: Now, run: &RunKey, (_, sent, answer): (&Step, Boot, Answer)) {

@@ -18,7 +18,9 @@ use crate::job::RunKey;
 use crate::job::Tick;
 use crate::secret::Redaction;
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::process::CommandExt;
+use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
 use tokio::sync::mpsc;
@@ -83,10 +85,30 @@ impl Deadline<'_> {
         context: &RunContext,
         lines: mpsc::Sender<OutputLine>,
     ) -> Result<Running, SpawnError> {
-        let mut process = prepare(command, context)?;
+        self.spawn(prepare(command, context, Stdio::piped)?, command, |child| Output::of(child, limits, context, lines))
+    }
+
+    /// The same for somebody who waits for it: what the process prints goes to where this one's output goes, as it is.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_in_foreground(self, command: &CommandSpec, context: &RunContext) -> Result<Running, SpawnError> {
+        let (nobody, _) = mpsc::channel(1);
+        let limits = OutputLimits::default();
+        self.spawn(prepare(command, context, Stdio::inherit)?, command, |child| {
+            Output::of(child, limits, context, nobody)
+        })
+    }
+
+    fn spawn(
+        self,
+        mut process: Command,
+        command: &CommandSpec,
+        output: impl FnOnce(&mut Child) -> io::Result<Output>,
+    ) -> Result<Running, SpawnError> {
         self.check()?;
         let mut child = children::spawn(&mut process).map_err(|error| SpawnError::diagnose(command, error))?;
-        let output = Output::of(&mut child, limits, context, lines);
+        let output = output(&mut child);
         let group = Group::led_by(child);
         let checked = self.check().and_then(|()| output.map_err(|error| SpawnError::diagnose(command, error)));
         match checked {
@@ -106,12 +128,12 @@ impl Deadline<'_> {
 
 /// The system call's input. Invariant: no `pre_exec` and no `env_clear`: with either, std gives up `posix_spawn` for
 /// `fork`, which copies the daemon's page tables for every job.
-fn prepare(command: &CommandSpec, context: &RunContext) -> Result<Command, SpawnError> {
+fn prepare(command: &CommandSpec, context: &RunContext, output: fn() -> Stdio) -> Result<Command, SpawnError> {
     let argv = command.program.argv();
     let (program, arguments) = argv.split_first().map_or(("", [].as_slice()), |(first, rest)| (*first, rest));
     let mut process = Command::new(program);
     process.args(arguments).process_group(0);
-    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process.stdin(Stdio::null()).stdout(output()).stderr(output());
     if let Some(folder) = &command.working_dir {
         process.current_dir(folder);
     }

@@ -26,12 +26,17 @@ impl Stopper {
     /// that what a shell started has the same grace as the shell itself: follow it up with [`Self::kill`], or the run
     /// may stay as long as it likes.
     pub fn terminate(&self) {
-        self.0.signal(Stop::Terminating);
+        self.0.ask(Signal::SIGTERM);
+    }
+
+    /// The same with another signal that asks to end: one that came from a terminal, as it came.
+    pub fn pass_on(&self, signal: Signal) {
+        self.0.ask(signal);
     }
 
     /// KILL to the whole group.
     pub fn kill(&self) {
-        self.0.signal(Stop::Killed);
+        self.0.kill();
     }
 }
 
@@ -77,20 +82,25 @@ impl Group {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn signal(&self, stop: Stop) {
+    /// Errors mean that nobody is left (ESRCH) or that all have become another user's (EPERM): nothing to be done.
+    fn signal(&self, stop: Stop, signals: &[Signal]) {
         let mut state = self.state();
         if state.leader.is_none() {
             return;
         }
         state.stop = state.stop.max(stop);
-        // Errors mean that nobody is left (ESRCH) or that all have become another user's (EPERM): nothing to be done.
-        if stop == Stop::Killed {
-            let _ = killpg(self.id, Signal::SIGKILL);
-        } else {
-            let _ = killpg(self.id, Signal::SIGTERM);
-            // A stopped process would hear of it only when somebody continues it.
-            let _ = killpg(self.id, Signal::SIGCONT);
+        for signal in signals {
+            let _ = killpg(self.id, *signal);
         }
+    }
+
+    fn ask(&self, signal: Signal) {
+        // A stopped process would hear of it only when somebody continues it.
+        self.signal(Stop::Terminating, &[signal, Signal::SIGCONT]);
+    }
+
+    fn kill(&self) {
+        self.signal(Stop::Killed, &[Signal::SIGKILL]);
     }
 
     /// Whether somebody asked to stop it.
@@ -131,7 +141,7 @@ impl Group {
 
     /// Kills the group and leaves its leader to be reaped.
     pub(super) fn discard(&self) {
-        self.signal(Stop::Killed);
+        self.kill();
         let _ = self.close();
     }
 }

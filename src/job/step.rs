@@ -5,6 +5,8 @@ use super::Ending;
 use super::Former;
 use super::JobName;
 use super::JobRecord;
+use super::JobSpec;
+use super::LostRunPolicy;
 use super::MissedReason;
 use super::Order;
 use super::Pause;
@@ -15,7 +17,9 @@ use super::Seen;
 use super::SkipReason;
 use super::StopReason;
 use super::Tick;
+use super::Trigger;
 use super::WhenBusy;
+use std::time::Duration;
 
 /// How many starts a run with `lostRunPolicy: Rerun` gets at most.
 pub const STARTS_MOST: u32 = 3;
@@ -113,6 +117,36 @@ pub struct Claim {
     pub trigger: String,
     /// See [`RunRecord::spec_hash`].
     pub spec_hash: String,
+}
+
+impl Claim {
+    /// A claim that takes a run under the terms of its job's definition, with the lease, and the time that it may wait for its
+    /// begin without a sign of life. It says nothing of what lies before.
+    pub fn of(
+        run: &RunKey,
+        owner: &ReplicaId,
+        spec: &JobSpec,
+        (lease, takeover, trigger): (Duration, Duration, Trigger),
+    ) -> Self {
+        let millis = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            run: run.clone(),
+            owner: owner.clone(),
+            previous: i64::MAX,
+            delay_ms: 0,
+            take: true,
+            takeover: None,
+            lease_ms: millis(lease),
+            grace_ms: millis(spec.lease_loss_grace()),
+            takeover_ms: millis(takeover),
+            stop_grace_ms: millis(spec.termination_grace_period),
+            exclusive: spec.is_exclusive(),
+            when_busy: spec.when_busy(trigger),
+            rerun: spec.lost_run_policy == LostRunPolicy::Rerun,
+            trigger: trigger.as_str().into(),
+            spec_hash: spec.spec_hash.clone(),
+        }
+    }
 }
 
 /// What an owner says of its run to a store that may have forgotten it.

@@ -86,6 +86,7 @@ impl From<Refusal> for Problem {
             Refusal::Unreadable(_) => (StatusCode::CONFLICT, "unreadable"),
             Refusal::Paused { .. } => (StatusCode::CONFLICT, "paused"),
             Refusal::Over { .. } => (StatusCode::CONFLICT, "over"),
+            Refusal::Busy { .. } => (StatusCode::CONFLICT, "held"),
             Refusal::Ahead { .. } => (StatusCode::CONFLICT, "ahead"),
         };
         let hint = refusal.hint().map(|hint| format!("; {hint}")).unwrap_or_default();

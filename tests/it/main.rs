@@ -11,6 +11,7 @@ mod conformance;
 mod daemon;
 mod differential;
 mod document_stores;
+mod exec;
 mod executor;
 mod failover;
 mod fuzz_corpus;
