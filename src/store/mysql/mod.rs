@@ -247,7 +247,9 @@ fn classify(error: &sqlx::Error) -> Failure {
         1213 | 1020 => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
         1205 => not_sent(format!("another replica has held the rows for 2 s ({text})")),
         1969 | 3024 => Failure::new(ErrorKind::MaybeApplied, format!("the server took longer than 3 s ({text})")),
-        1290 | 1792 | 1836 => misconfigured(format!("the server takes no writes: name the primary ({text})")),
+        1290 | 1792 | 1836 => {
+            Failure::new(ErrorKind::ReadOnly, format!("the server takes no writes: name the primary ({text})"))
+        }
         1045 | 1698 => misconfigured(format!("the server does not accept user and password: check both ({text})")),
         1044 | 1049 | 1142 | 1143 | 1227 | 1370 => misconfigured(format!(
             "the user may not do that, or the database is not there: CREATE DATABASE …, and GRANT SELECT, INSERT, UPDATE, \

@@ -234,9 +234,12 @@ fn classify(error: &sqlx::Error) -> Failure {
         "40001" | "40P01" => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
         "55P03" => not_sent(format!("another replica has held the rows for 2 s ({text})")),
         "57014" => Failure::new(ErrorKind::MaybeApplied, format!("the server took longer than 3 s ({text})")),
-        "25006" => misconfigured(format!(
-            "the server takes no writes: name the primary, or set default_transaction_read_only to off ({text})"
-        )),
+        "25006" => Failure::new(
+            ErrorKind::ReadOnly,
+            format!(
+                "the server takes no writes: name the primary, or set default_transaction_read_only to off ({text})"
+            ),
+        ),
         "28P01" | "28000" => {
             misconfigured(format!("the server does not accept user and password: check both, and pg_hba.conf ({text})"))
         }

@@ -225,9 +225,11 @@ impl SqlStore {
                 Err(failure) => refused.push((host, failure)),
             }
         }
-        // Nothing of the request itself was sent, whatever happened.
-        let all_misconfigured = refused.iter().all(|(_, failure)| failure.kind == ErrorKind::Misconfigured);
-        let kind = if all_misconfigured { ErrorKind::Misconfigured } else { ErrorKind::NotSent };
+        // Nothing of the request itself was sent, whatever happened. What all hosts say is said; where they differ, one
+        // of them may be of use later.
+        let all_are = |kind| refused.iter().all(|(_, failure)| failure.kind == kind);
+        let said = [ErrorKind::Misconfigured, ErrorKind::ReadOnly].into_iter().find(|kind| all_are(*kind));
+        let kind = said.unwrap_or(ErrorKind::NotSent);
         let again = refused.iter().all(|(_, failure)| failure.again);
         let one = refused.len() == 1;
         let told = refused.into_iter().map(|(host, failure)| match one {
