@@ -5,6 +5,7 @@ mod probe;
 use super::ErrorKind;
 use super::Probe;
 use super::access::Access;
+use super::place::Place;
 use super::sql::Failure;
 use super::sql::SqlStore;
 use super::sql::dialect::Connected;
@@ -15,7 +16,6 @@ use super::sql::link::Row;
 use super::sql::link::Statement;
 use super::sql::link::number;
 use super::sql::link::text;
-use super::sql::target::Host;
 use super::sql::target::Manner;
 use super::sql::target::Target;
 use super::sql::target::Tls;
@@ -107,7 +107,7 @@ impl Link for Connection {
     }
 }
 
-fn options(target: &Target, host: &Host) -> Result<MySqlConnectOptions, String> {
+fn options(target: &Target, host: &Place) -> Result<MySqlConnectOptions, String> {
     let (user, password) = target.account()?;
     let mode = match target.tls {
         Tls::Disable => MySqlSslMode::Disabled,
@@ -117,7 +117,7 @@ fn options(target: &Target, host: &Host) -> Result<MySqlConnectOptions, String> 
         Tls::VerifyFull => MySqlSslMode::VerifyIdentity,
     };
     let mut options = MySqlConnectOptions::new()
-        .host(&host.name)
+        .host(&host.host)
         .port(host.port)
         .username(&user)
         .database(&target.database)
@@ -210,7 +210,7 @@ impl Dialect for MySql {
         HAS_TABLES
     }
 
-    async fn connect(&self, target: &Target, host: &Host) -> Result<Connected, Failure> {
+    async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
         let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         let look = self.greet(&mut link).await.map_err(|error| self.classify(&error))?;

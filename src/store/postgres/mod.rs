@@ -6,6 +6,7 @@ mod probe;
 use super::ErrorKind;
 use super::Probe;
 use super::access::Access;
+use super::place::Place;
 use super::sql::Failure;
 use super::sql::SqlStore;
 use super::sql::dialect::Connected;
@@ -15,7 +16,6 @@ use super::sql::link::Marks;
 use super::sql::link::Row;
 use super::sql::link::Statement;
 use super::sql::link::Value;
-use super::sql::target::Host;
 use super::sql::target::Manner;
 use super::sql::target::Target;
 use super::sql::target::Tls;
@@ -115,7 +115,7 @@ impl Link for Connection {
 }
 
 /// Nothing is asked for that PgBouncer refuses by itself.
-fn options(target: &Target, host: &Host) -> Result<PgConnectOptions, String> {
+fn options(target: &Target, host: &Place) -> Result<PgConnectOptions, String> {
     let (user, password) = target.account()?;
     let mode = match target.tls {
         Tls::Disable => PgSslMode::Disable,
@@ -125,7 +125,7 @@ fn options(target: &Target, host: &Host) -> Result<PgConnectOptions, String> {
         Tls::VerifyFull => PgSslMode::VerifyFull,
     };
     let mut options = PgConnectOptions::new_without_pgpass()
-        .host(&host.name)
+        .host(&host.host)
         .port(host.port)
         .username(&user)
         .database(&target.database)
@@ -182,7 +182,7 @@ impl Dialect for Postgres {
         HAS_TABLES
     }
 
-    async fn connect(&self, target: &Target, host: &Host) -> Result<Connected, Failure> {
+    async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
         let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         // Some managed servers keep these functions to themselves: then every restart is a new server.

@@ -2,11 +2,11 @@
 
 use super::failure::Failure;
 use super::url::Address;
-use super::url::Place;
 use crate::store::access::Access;
 use crate::store::access::Account;
 use crate::store::access::bytes_of;
 use crate::store::access::word_of;
+use crate::store::place::Place;
 use redis::Client;
 use redis::ClientTlsConfig;
 use redis::ConnectionAddr;

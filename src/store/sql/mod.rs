@@ -29,6 +29,7 @@ use crate::store::ErrorKind;
 use crate::store::Identity;
 use crate::store::Probe;
 use crate::store::Store;
+use crate::store::place::Place;
 use async_trait::async_trait;
 use chrono::DateTime;
 use chrono::Utc;
@@ -39,7 +40,6 @@ use std::fmt;
 use std::time::Duration;
 use table::Look;
 use table::Table;
-use target::Host;
 use target::Target;
 use tokio::sync::Mutex;
 use tokio::sync::MutexGuard;
@@ -240,7 +240,7 @@ impl SqlStore {
         Err(Failure { again, ..Failure::new(kind, detail) })
     }
 
-    async fn connect_to(&self, host: &Host, deadline: Instant) -> Result<Connected, Failure> {
+    async fn connect_to(&self, host: &Place, deadline: Instant) -> Result<Connected, Failure> {
         let mut opened = self.dialect.connect(&self.target, host).await?;
         let place = (&self.target, host);
         let (dialect, namespace) = (&*self.dialect, self.namespace.as_str());
