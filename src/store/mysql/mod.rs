@@ -231,17 +231,7 @@ fn classify(error: &sqlx::Error) -> Failure {
     let not_sent = |detail: String| Failure::new(ErrorKind::NotSent, detail);
     let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
     let found = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
-    let Some(found) = found else {
-        return match error {
-            sqlx::Error::Io(error) => Failure { closed: true, ..not_sent(error.to_string()) },
-            sqlx::Error::Tls(error) => misconfigured(format!(
-                "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or write \
-                 the host as it is in the server's certificate"
-            )),
-            sqlx::Error::Configuration(error) => misconfigured(error.to_string()),
-            error => not_sent(error.to_string()),
-        };
-    };
+    let Some(found) = found else { return Failure::of_connection(error) };
     let text = found.message();
     let failure = match found.number() {
         1213 | 1020 => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },

@@ -218,17 +218,7 @@ impl Dialect for Postgres {
 fn classify(error: &sqlx::Error) -> Failure {
     let not_sent = |detail: String| Failure::new(ErrorKind::NotSent, detail);
     let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
-    let Some(found) = error.as_database_error() else {
-        return match error {
-            sqlx::Error::Io(error) => Failure { closed: true, ..not_sent(error.to_string()) },
-            sqlx::Error::Tls(error) => misconfigured(format!(
-                "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or write \
-                 the host as it is in the server's certificate"
-            )),
-            sqlx::Error::Configuration(error) => misconfigured(error.to_string()),
-            error => not_sent(error.to_string()),
-        };
-    };
+    let Some(found) = error.as_database_error() else { return Failure::of_connection(error) };
     let (code, text) = (found.code().unwrap_or_default().into_owned(), found.message().to_owned());
     let failure = match code.as_str() {
         "40001" | "40P01" => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },

@@ -93,6 +93,22 @@ impl Failure {
         Self { kind, detail, code, again: false, closed: false, unreadable: None }
     }
 
+    /// What an error means that is none of the server's own. Before a commit nothing is applied, whatever goes wrong.
+    pub fn of_connection(error: &sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Io(error) => Self { closed: true, ..Self::new(ErrorKind::NotSent, error.to_string()) },
+            sqlx::Error::Tls(error) => Self::new(
+                ErrorKind::Misconfigured,
+                format!(
+                    "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or \
+                     write the host as it is in the server's certificate"
+                ),
+            ),
+            sqlx::Error::Configuration(error) => Self::new(ErrorKind::Misconfigured, error.to_string()),
+            error => Self::new(ErrorKind::NotSent, error.to_string()),
+        }
+    }
+
     /// The answer took too long. Nothing was committed, but a smaller request may be answered.
     fn late() -> Self {
         Self::new(ErrorKind::MaybeApplied, format!("no answer within {} s", ANSWER_WITHIN.as_secs()))
