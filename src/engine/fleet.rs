@@ -4,7 +4,7 @@
 //! decided by that, so nothing depends on its being complete or new. It finds what claim answers do not show: open runs
 //! of jobs that this replica has never asked about, or that are in no table any more. Those are read, and watched like
 //! all others. For the same reason all jobs' records are read in one go at the start, after an outage, and when a
-//! member has vanished.
+//! member has left or vanished.
 
 use super::Effect;
 use super::Engine;
@@ -307,7 +307,11 @@ impl Engine {
             };
             self.fleet.members.insert(member.presence.name.clone(), member);
         }
-        // Who left has ended its runs; or it could not, or somebody removed it.
+        // Who left has ended its runs; or it could not, or somebody removed it. A tick that it gave back after it had last
+        // said which runs it has, of a job that only its table had, is named nowhere.
+        if before.values().any(|member| member.presence.is_replica()) {
+            self.fleet.survey = Survey::Wanted;
+        }
         to_look_at.extend(before.into_values().flat_map(|member| member.presence.run_keys().collect::<Vec<_>>()));
         for run in to_look_at {
             self.look(run);

@@ -1,12 +1,10 @@
 //! What a store's URL cannot or should not hold: accounts and certificates in files.
 
+use crate::job::CA_FILE_BYTES_MOST;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
-
-/// A file of certificates is shorter: those of all public authorities are 200 KiB.
-const BYTES_MOST: u64 = 4 << 20;
 
 /// Accounts and certificates. The files are read at each connecting, so what is renewed in them is in force at the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,11 +45,17 @@ impl Access {
 /// In words: which file, and what is wrong with it.
 pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BYTES_MOST + 1).read_to_end(&mut bytes));
     let shown = path.display();
+    // A pipe would be waited for.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("`{shown}` is no file: it is read again at each connecting, so write one"));
+    }
+    let read = File::open(path).and_then(|file| file.take(CA_FILE_BYTES_MOST + 1).read_to_end(&mut bytes));
     match read {
         Err(error) => Err(format!("read `{shown}`: {error}")),
-        Ok(_) if bytes.len() as u64 > BYTES_MOST => Err(format!("`{shown}` is larger than {} MiB", BYTES_MOST >> 20)),
+        Ok(_) if bytes.len() as u64 > CA_FILE_BYTES_MOST => {
+            Err(format!("`{shown}` is larger than {} MiB", CA_FILE_BYTES_MOST >> 20))
+        }
         Ok(_) => Ok(bytes),
     }
 }
@@ -98,5 +102,9 @@ mod tests {
             }
         }
         assert!(word_of(&folder.path().join("absent")).unwrap_err().starts_with("read `"));
+        assert!(word_of(folder.path()).unwrap_err().ends_with("so write one"));
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(word_of(&pipe).unwrap_err().ends_with("so write one"), "and nobody waits for its other end");
     }
 }

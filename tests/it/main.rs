@@ -34,5 +34,6 @@ mod server_api;
 mod server_page;
 mod sql_store;
 mod sqlite_store;
+mod store_table;
 mod support;
 mod why;

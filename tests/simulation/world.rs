@@ -497,6 +497,12 @@ impl World {
         self.tell(replica, Event::TableChanged(Arc::clone(&self.versions[version])));
     }
 
+    /// Whether a replica that is up has the job in its table.
+    pub fn lists(&self, job: &JobName) -> bool {
+        let tables = self.replicas.iter().filter(|replica| replica.engine.is_some()).map(|replica| replica.version);
+        tables.map(|version| &self.versions[version]).any(|table| table.jobs.iter().any(|spec| spec.name == *job))
+    }
+
     fn drain(&mut self, replica: usize, timeout: Duration) {
         if let Some(until) = self.delayed(replica) {
             return self.put(until, What::Drain { replica, timeout });

@@ -189,6 +189,21 @@ fn all_jobs_are_read_at_the_start_after_an_outage_and_when_a_member_has_vanished
     assert_eq!((surveys(&effects), meeting(&effects).is_some()), (1, true), "after an outage: {effects:?}");
 }
 
+/// It may have given a tick back after it had last said what it has, of a job that is in no other table.
+#[test]
+fn all_jobs_are_read_when_a_replica_has_left() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.tell(Event::Surveyed { result: Ok(Vec::new()) });
+    let person = Presence { number: 1, ..Presence::new(ReplicaId::new("ada", "1"), Presence::COMMAND) };
+    assert_eq!(surveys(&bench.meet(&[member(1), person])), 0);
+    assert_eq!(surveys(&bench.meets(&[member(2)])), 0, "a command is over");
+    let effects = bench.meets(&[]);
+    assert_eq!(surveys(&effects), 1);
+    let open = vec![stray().scheduled_for];
+    let jobs = vec![(stray().job, JobRecord { open, ..job_record(TICK) })];
+    assert_eq!(reads(&bench.tell(Event::Surveyed { result: Ok(jobs) })), [stray()]);
+}
+
 /// It came, began a run and died before it said so.
 #[test]
 fn a_member_that_was_seen_once_is_missed_as_well() {

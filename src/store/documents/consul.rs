@@ -115,7 +115,7 @@ impl Consul {
     /// The token of the file, which may have been renewed, else that of the URL.
     fn token(&self) -> Result<Option<(&'static str, String)>, Failure> {
         let token = match &self.access.account.password_file {
-            Some(file) => Some(word_of(file).map_err(|detail| Failure::new(ErrorKind::NotSent, detail))?),
+            Some(file) => Some(word_of(file).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?),
             None => self.token.as_ref().map(|token| token.expose().clone()),
         };
         Ok(token.map(|token| ("X-Consul-Token", token)))
@@ -277,6 +277,20 @@ fn judge(version: &str, servers: usize, in_memory: bool) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Account;
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_a_setting_to_mend() {
+        let absent = Some("/nowhere/absent".into());
+        let account = Account { password_file: absent.clone(), ..Account::default() };
+        for (url, access) in [
+            ("consul://127.0.0.1:1", Access { account, ..Access::default() }),
+            ("consuls://127.0.0.1:1", Access { ca_file: absent, ..Access::default() }),
+        ] {
+            let failure = Consul::open(url, &access).unwrap().read_one("key").await.unwrap_err();
+            assert!(failure.kind == ErrorKind::Misconfigured && failure.detail.contains("/nowhere"), "{failure:?}");
+        }
+    }
 
     #[test]
     fn settings_are_judged() {

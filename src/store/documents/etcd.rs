@@ -165,7 +165,7 @@ impl Etcd {
     /// User and password: those of files, else those of the URL; `None` where nothing is given.
     fn account(&self) -> Result<Option<(String, String)>, Failure> {
         let account = &self.access.account;
-        let read = |file| word_of(file).map_err(|detail| Failure::new(ErrorKind::NotSent, detail));
+        let read = |file| word_of(file).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail));
         let user = match (&account.user, &account.user_file) {
             (Some(user), _) => user.clone(),
             (None, Some(file)) => read(file)?,

@@ -2,6 +2,7 @@
 //! tried; one that does not answer is left for the next at the following request.
 
 use super::backend::Failure;
+use crate::job::authorities;
 use crate::store::Access;
 use crate::store::ErrorKind;
 use crate::store::access::bytes_of;
@@ -127,7 +128,7 @@ impl Link {
     }
 
     async fn send_to(&self, place: &str, ask: &Ask) -> Result<Reply, Failure> {
-        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::NotSent, detail))?;
+        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut request = client.request(ask.method.clone(), format!("{place}{}", ask.path));
         if let Some((name, value)) = &ask.token {
             request = request.header(*name, value);
@@ -181,7 +182,10 @@ impl Link {
         if let Some(client) = &*client {
             return Ok(client.clone());
         }
-        let config = self.tls_config()?;
+        // Files are read, those of the system as well: not where others wait.
+        let (access, is_secure) = (self.access.clone(), self.is_secure);
+        let read = tokio::task::spawn_blocking(move || tls_config(&access, is_secure)).await;
+        let config = read.unwrap_or_else(|_| Err("the certificates cannot be read".into()))?;
         let made = Client::builder()
             .no_proxy()
             .redirect(Policy::none())
@@ -196,39 +200,36 @@ impl Link {
             .map_err(|error| error.to_string())?;
         Ok(client.insert(made).clone())
     }
+}
 
-    fn tls_config(&self) -> Result<ClientConfig, String> {
-        let mut roots = RootCertStore::empty();
-        let Access { ca_file, cert_file, key_file, .. } = &self.access;
-        match ca_file {
-            Some(file) => {
-                for certificate in certificates(file)? {
-                    let bad = |error| format!("`{}` has a certificate that cannot be read: {error}", file.display());
-                    roots.add(certificate).map_err(bad)?;
-                }
-            }
-            None if self.is_secure => {
-                // One odd certificate among a hundred is no reason to trust none.
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if roots.is_empty() {
-                    let wanted = "install `ca-certificates`, or name a file with --store-ca-file";
-                    return Err(format!("this host has no certificates of authorities: {wanted}"));
-                }
-            }
-            None => {}
+fn tls_config(access: &Access, is_secure: bool) -> Result<ClientConfig, String> {
+    let Access { ca_file, cert_file, key_file, .. } = access;
+    let mut roots = RootCertStore::empty();
+    match ca_file {
+        Some(file) => {
+            roots = authorities(&bytes_of(file)?).map_err(|error| format!("`{}` {error}", file.display()))?;
         }
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        let builder = builder.with_root_certificates(roots);
-        let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
-            return Ok(builder.with_no_client_auth());
-        };
-        let shown = key_file.display();
-        let key = PrivateKeyDer::from_pem_slice(&bytes_of(key_file)?)
-            .map_err(|_| format!("`{shown}` has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`"))?;
-        let unfit = |error| format!("`{}` and `{shown}` do not fit together: {error}", cert_file.display());
-        builder.with_client_auth_cert(certificates(cert_file)?, key).map_err(unfit)
+        None if is_secure => {
+            // One odd certificate among a hundred is no reason to trust none.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                let wanted = "install `ca-certificates`, or name a file with --store-ca-file";
+                return Err(format!("this host has no certificates of authorities: {wanted}"));
+            }
+        }
+        None => {}
     }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = builder.with_root_certificates(roots);
+    let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
+        return Ok(builder.with_no_client_auth());
+    };
+    let shown = key_file.display();
+    let key = PrivateKeyDer::from_pem_slice(&bytes_of(key_file)?)
+        .map_err(|_| format!("`{shown}` has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`"))?;
+    let unfit = |error| format!("`{}` and `{shown}` do not fit together: {error}", cert_file.display());
+    builder.with_client_auth_cert(certificates(cert_file)?, key).map_err(unfit)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {

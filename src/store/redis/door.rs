@@ -2,11 +2,12 @@
 
 use super::failure::Failure;
 use super::url::Address;
-use super::url::Place;
+use crate::job::authorities;
 use crate::store::access::Access;
 use crate::store::access::Account;
 use crate::store::access::bytes_of;
 use crate::store::access::word_of;
+use crate::store::place::Place;
 use redis::Client;
 use redis::ClientTlsConfig;
 use redis::ConnectionAddr;
@@ -124,11 +125,8 @@ impl Door {
         let read = |file: &Option<PathBuf>| file.as_deref().map(bytes_of).transpose();
         let Access { ca_file, cert_file, key_file, .. } = &*self.access;
         let root_cert = read(ca_file)?;
-        if let (Some(pem), Some(path)) = (&root_cert, ca_file)
-            && !pem.windows(MARK.len()).any(|window| window == MARK)
-        {
-            let shown = path.display();
-            return Err(format!("`{shown}` has no certificate in it: write PEM, `-----BEGIN CERTIFICATE-----`"));
+        if let (Some(pem), Some(path)) = (&root_cert, ca_file) {
+            authorities(pem).map_err(|error| format!("`{}` {error}", path.display()))?;
         }
         let client_tls = match (read(cert_file)?, read(key_file)?) {
             (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
@@ -167,8 +165,6 @@ impl Door {
         }
     }
 }
-
-const MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 #[cfg(test)]
 mod tests {
