@@ -11,6 +11,7 @@ use crate::store::access::private_key;
 use reqwest::Client;
 use reqwest::Method;
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
@@ -48,6 +49,7 @@ pub(super) struct Ask {
 #[derive(Debug)]
 pub(super) struct Reply {
     pub status: StatusCode,
+    pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
@@ -150,7 +152,7 @@ impl Link {
                 return Err(failure);
             }
         };
-        let status = response.status();
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(place, error))? {
             if body.len() + chunk.len() > BODY_BYTES_MOST {
@@ -159,7 +161,7 @@ impl Link {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Reply { status, body })
+        Ok(Reply { status, headers, body })
     }
 
     fn failed(&self, place: &str, error: reqwest::Error) -> Failure {
