@@ -2,6 +2,7 @@
 //! to be reached for it: replicas obey the records, and learn from a presence where to look at once.
 
 mod foreground;
+mod past;
 mod pauses;
 mod refusal;
 mod runs;

@@ -398,7 +398,8 @@ mod tests {
     fn who_paused_all_and_why_moves_no_terminal() {
         let bad = "a\u{1b}[31mb\u{202e}".to_owned();
         let pause = PauseView { by: bad.clone(), since: String::new(), comment: bad, all: true };
-        let fleet = FleetView { at: String::new(), paused: Some(pause), replicas: Vec::new(), jobs: Vec::new() };
+        let (replicas, past, jobs) = (Vec::new(), Vec::new(), Vec::new());
+        let fleet = FleetView { at: String::new(), paused: Some(pause), replicas, past, jobs };
         let mut out = Vec::new();
         write_status(&mut out, &fleet, ("memory:", "default")).unwrap();
         let shown = "all jobs are paused, by a\\u{1b}[31mb\\u{202e} (a\\u{1b}[31mb\\u{202e})";

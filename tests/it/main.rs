@@ -37,3 +37,4 @@ mod sqlite_store;
 mod store_table;
 mod support;
 mod why;
+mod wrong_stores;

@@ -422,7 +422,10 @@ impl World {
             What::Drain { replica, timeout } => self.drain(replica, timeout),
             What::Gone { replica, incarnation } => {
                 if self.is_current(replica, incarnation) {
-                    self.records.leave(&Self::name(replica, incarnation));
+                    let now = self.clocks(replica);
+                    let farewell = self.replicas[replica].engine.as_ref().map(|engine| engine.farewell(now));
+                    let at = self.store_time();
+                    self.records.meet(farewell.as_ref(), &[], at);
                     self.stop_replica(replica);
                     let down = self.random.between(SECOND / 5, 20 * SECOND);
                     self.put(self.now + down, What::Restart { replica });

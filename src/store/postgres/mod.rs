@@ -6,6 +6,7 @@ mod probe;
 use super::ErrorKind;
 use super::Probe;
 use super::access::Access;
+use super::access::Papers;
 use super::place::Place;
 use super::sql::Failure;
 use super::sql::SqlStore;
@@ -137,11 +138,12 @@ fn options(target: &Target, host: &Place) -> Result<PgConnectOptions, String> {
     if let Some(password) = password {
         options = options.password(password.expose());
     }
-    if let Some(file) = &target.access.ca_file {
-        options = options.ssl_root_cert(file);
+    let Papers { ca, own } = target.access.papers()?;
+    if let Some(ca) = ca {
+        options = options.ssl_root_cert_from_pem(ca);
     }
-    if let (Some(certificate), Some(key)) = (&target.access.cert_file, &target.access.key_file) {
-        options = options.ssl_client_cert(certificate).ssl_client_key(key);
+    if let Some((certificate, key)) = own {
+        options = options.ssl_client_cert_from_pem(certificate).ssl_client_key_from_pem(key);
     }
     Ok(options)
 }

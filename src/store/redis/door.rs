@@ -2,10 +2,9 @@
 
 use super::failure::Failure;
 use super::url::Address;
-use crate::job::authorities;
 use crate::store::access::Access;
 use crate::store::access::Account;
-use crate::store::access::bytes_of;
+use crate::store::access::Papers;
 use crate::store::access::word_of;
 use crate::store::place::Place;
 use redis::Client;
@@ -122,16 +121,9 @@ impl Door {
     }
 
     fn with_certificates(&self, info: ConnectionInfo) -> Result<Client, String> {
-        let read = |file: &Option<PathBuf>| file.as_deref().map(bytes_of).transpose();
+        let Papers { ca: root_cert, own } = self.access.papers()?;
+        let client_tls = own.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
         let Access { ca_file, cert_file, key_file, .. } = &*self.access;
-        let root_cert = read(ca_file)?;
-        if let (Some(pem), Some(path)) = (&root_cert, ca_file) {
-            authorities(pem).map_err(|error| format!("`{}` {error}", path.display()))?;
-        }
-        let client_tls = match (read(cert_file)?, read(key_file)?) {
-            (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
-            _ => None,
-        };
         let shown = |path: &Option<PathBuf>| path.as_deref().map(Path::display).map(|path| format!("`{path}`"));
         let files: Vec<String> = [ca_file, cert_file, key_file].into_iter().filter_map(shown).collect();
         Client::build_with_tls(info, TlsCertificates { client_tls, root_cert })

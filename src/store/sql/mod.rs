@@ -105,6 +105,10 @@ impl Failure {
                 ),
             ),
             sqlx::Error::Configuration(error) => Self::new(ErrorKind::Misconfigured, error.to_string()),
+            sqlx::Error::Protocol(error) => Self::new(
+                ErrorKind::NotSent,
+                format!("what answers there speaks another protocol, or broke off: check host and port ({error})"),
+            ),
             error => Self::new(ErrorKind::NotSent, error.to_string()),
         }
     }
