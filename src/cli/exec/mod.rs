@@ -48,7 +48,8 @@ const BY_SIGNAL: i32 = 128;
 /// attempt follows one that failed.
 ///
 /// Without --claim nobody else knows of the run: it may be going twice, and its fencing token is 0. With it, the store is asked first, as
-/// for a run by hand: nothing is run while another run of the job is going, none begins meanwhile, and how it ended is recorded.
+/// for a run by hand: nothing is run while another run of the job is going, replicas do meanwhile what the job's concurrencyPolicy says, and
+/// how it ended is recorded.
 ///
 /// Exit codes: the job's own, or 128 and the number of the signal that ended it; of an HTTP job 0 or 1. Before it begins: 1 it could not be
 /// started; 2 called wrongly, or the table has no such job; 3 another run has the job, or it is paused; 69 the store does not answer; 78 the
