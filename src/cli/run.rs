@@ -16,6 +16,7 @@ use crate::store;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogFormat;
 use crate::telemetry::logging::LogLevel;
+use crate::telemetry::logging::LogSchema;
 use crate::telemetry::logging::LogSettings;
 use crate::telemetry::metrics::Metrics;
 use clap::ArgMatches;
@@ -62,6 +63,10 @@ pub struct RunArgs {
     /// How it is logged: json or text [default: text on a terminal, else json]
     #[arg(long, value_name = "FORMAT", env = "ONECRON_LOG_FORMAT", value_parser = str::parse::<LogFormat>)]
     pub log_format: Option<LogFormat>,
+    /// What the fields of JSON are called: default, ecs (Elastic Common Schema) or gcp (Google Cloud)
+    #[arg(long, value_name = "SCHEMA", env = "ONECRON_LOG_SCHEMA", default_value = "default")]
+    #[arg(value_parser = str::parse::<LogSchema>)]
+    pub log_schema: LogSchema,
     /// End at once when standard input ends (for whoever starts daemons as children)
     #[arg(long, hide = true)]
     pub exit_with_stdin: bool,
@@ -110,7 +115,13 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     // One in memory is there once, and nobody looks where nothing listens.
     let is_shared = listener.is_none() || url.url.expose().starts_with("memory:");
     let reading = if is_shared { Arc::clone(&store) } else { open()? };
-    let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
+    let log = LogSettings {
+        format: args.log_format,
+        schema: args.log_schema,
+        level: args.log_level,
+        replica: me.to_string(),
+        place: settings::place(),
+    };
     let settings = Settings {
         me,
         loaded,
@@ -131,4 +142,48 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         ends_with_stdin: args.exit_with_stdin,
     };
     Ok((settings, log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+    use clap::CommandFactory;
+    use clap::Parser;
+    use std::collections::BTreeSet;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    /// `--flag` and `VARIABLE` of each row of a table whose rows begin with a flag.
+    fn listed(page: &str) -> BTreeSet<(String, String)> {
+        let rows = page.lines().filter(|line| line.starts_with("| `--"));
+        let quoted = |cell: &str| cell.trim().trim_matches('`').split(' ').next().unwrap_or_default().to_owned();
+        rows.map(|row| row.split('|').map(quoted).collect::<Vec<_>>())
+            .map(|cells| (cells[1].clone(), cells[2].clone()))
+            .collect()
+    }
+
+    /// What has a page of its own: stores.md lists how a store is reached.
+    const ELSEWHERE: [&str; 2] = ["--store-", "--help"];
+
+    #[test]
+    fn the_settings_in_the_readme_are_the_flags_there_are() {
+        let command = Alone::command();
+        let flags: BTreeSet<(String, String)> = command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set())
+            .map(|arg: &Arg| {
+                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                (format!("--{}", arg.get_long().unwrap_or_default()), variable)
+            })
+            .filter(|(flag, _)| flag == "--store-file" || !ELSEWHERE.iter().any(|other| flag.starts_with(other)))
+            .collect();
+        assert_eq!(listed(include_str!("../../README.md")), flags);
+        let deployed = listed(include_str!("../../deploy/README.md"));
+        assert!(deployed.is_subset(&flags), "{:?}", deployed.difference(&flags));
+    }
 }

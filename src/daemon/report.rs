@@ -31,7 +31,7 @@ const PRESENCE_WANTED: &str = "the store must take one record per replica: until
 /// What lines about a start say.
 pub fn fields_of(order: &StartOrder) -> RunFields {
     let StartOrder { run, trigger, start, token, .. } = order;
-    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token) }
+    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token), trace: None }
 }
 
 /// What lines say about a run that somebody has.
@@ -39,7 +39,7 @@ fn claimed(facts: RunFacts) -> RunFields {
     let RunFacts { run, trigger, start, token } = facts;
     let of_tick = || (!run.scheduled_for.is_manual()).then(|| fencing_token(run.scheduled_for, start));
     let token = token.or_else(of_tick);
-    RunFields { run, trigger, attempt: start, token }
+    RunFields { run, trigger, attempt: start, token, trace: None }
 }
 
 /// And about a tick that this replica does not run: it has no token.

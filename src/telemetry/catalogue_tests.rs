@@ -16,6 +16,7 @@ use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::job::TableChanges;
 use crate::job::Tick;
+use crate::job::TraceContext;
 use crate::job::Trigger;
 use chrono::DateTime;
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 use tracing::Event;
+use tracing::Level;
 use tracing::Subscriber;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::layer::Layer;
@@ -38,7 +40,21 @@ const CODE: [&str; 5] = [
     include_str!("events/table.rs"),
 ];
 const RUN_FIELDS: [&str; 6] = ["job", "run_id", "scheduled_for", "trigger", "attempt", "token"];
-const ENVELOPE: [&str; 7] = ["timestamp", "level", "event", "message", "service", "version", "replica"];
+/// What belongs to the lines of all events, and so is the name of no field.
+const ENVELOPE: [&str; 12] = [
+    "timestamp",
+    "level",
+    "event",
+    "message",
+    "service",
+    "version",
+    "replica",
+    "pod",
+    "namespace",
+    "node",
+    "trace_id",
+    "span_id",
+];
 
 /// An event as operators know it: the levels it can have, and its fields in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,7 +64,7 @@ struct Entry {
 }
 
 /// Name, level and fields.
-type Raised = (String, &'static str, Fields);
+pub(super) type Raised = (&'static str, Level, Fields);
 
 #[derive(Clone, Default)]
 struct Capture(Arc<Mutex<Vec<Raised>>>);
@@ -59,13 +75,14 @@ impl<S: Subscriber> Layer<S> for Capture {
         event.record(&mut fields);
         let metadata = event.metadata();
         assert_eq!(metadata.target(), events::TARGET, "or the log does not show {}", metadata.name());
-        self.0.lock().unwrap().push((metadata.name().to_owned(), level_word(*metadata.level()), fields));
+        self.0.lock().unwrap().push((metadata.name(), *metadata.level(), fields));
     }
 }
 
 fn run() -> RunFields {
     let run = RunKey::new(JobName::new("nightly").unwrap(), Tick::from_seconds(1_772_330_400));
-    RunFields { run, trigger: Trigger::Schedule, attempt: 1, token: Some(7) }
+    let trace = TraceContext { trace: 0xabc, span: 0xdef, is_sampled: true, state: String::new() };
+    RunFields { run, trigger: Trigger::Schedule, attempt: 1, token: Some(7), trace: Some(trace) }
 }
 
 fn raise_events_of_the_daemon() {
@@ -179,7 +196,7 @@ fn raise_events_of_runs() {
 }
 
 /// Every event raised once in each of its forms, with all that is optional.
-fn raised() -> Vec<Raised> {
+pub(super) fn raised() -> Vec<Raised> {
     let capture = Capture::default();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(capture.clone()), || {
         raise_events_of_the_daemon();
@@ -193,10 +210,10 @@ fn catalogue_of_the_code() -> BTreeMap<String, Entry> {
     let mut catalogue: BTreeMap<String, Entry> = BTreeMap::new();
     for (name, level, fields) in raised() {
         let fields: Vec<String> = fields.fields.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let entry = catalogue.entry(name.clone()).or_default();
+        let entry = catalogue.entry(name.to_owned()).or_default();
         assert!(entry.fields.is_empty() || entry.fields == fields, "{name} has different fields in its forms");
         entry.fields = fields;
-        entry.levels.insert(level.to_owned());
+        entry.levels.insert(level_word(level).to_owned());
     }
     catalogue
 }

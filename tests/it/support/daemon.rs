@@ -72,10 +72,13 @@ impl Launch {
         let mut words = self.wrapper.iter().map(String::as_str).chain([PROGRAM]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).args(&self.args).stdin(Stdio::null());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONECRON_")) {
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONECRON_") || name.starts_with("OTEL_"))
+        {
             command.env_remove(name);
         }
-        for name in ["KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_NAMESPACE", "NO_COLOR"] {
+        for name in
+            ["KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_NAMESPACE", "NODE_NAME", "GOOGLE_CLOUD_PROJECT", "NO_COLOR"]
+        {
             command.env_remove(name);
         }
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUEST_METHOD"] {
