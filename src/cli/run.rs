@@ -19,6 +19,7 @@ use crate::telemetry::logging::LogLevel;
 use crate::telemetry::logging::LogSchema;
 use crate::telemetry::logging::LogSettings;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces;
 use clap::ArgMatches;
 use clap::Args;
 use std::io::Write;
@@ -115,12 +116,14 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     // One in memory is there once, and nobody looks where nothing listens.
     let is_shared = listener.is_none() || url.url.expose().starts_with("memory:");
     let reading = if is_shared { Arc::clone(&store) } else { open()? };
+    let place = settings::place();
+    let (traces_wanted, traces_doubts) = traces::read(&|name| std::env::var(name).ok());
     let log = LogSettings {
         format: args.log_format,
         schema: args.log_schema,
         level: args.log_level,
         replica: me.to_string(),
-        place: settings::place(),
+        place: place.clone(),
     };
     let settings = Settings {
         me,
@@ -134,10 +137,12 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         clock,
         // Also when the file was replaced by another version, which might speak differently.
         guardian: PathBuf::from("/proc/self/exe"),
-        doubts: url.doubt.into_iter().chain(doubt).collect(),
+        doubts: url.doubt.into_iter().chain(doubt).chain(traces_doubts).collect(),
         listener,
         reading,
         token_file,
+        traces: traces_wanted,
+        place,
         is_strict: args.readiness == listen_args::Readiness::Strict,
         ends_with_stdin: args.exit_with_stdin,
     };

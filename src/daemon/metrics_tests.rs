@@ -6,6 +6,7 @@ use super::fleet_watch::FleetWatch;
 use super::guard::Order;
 use super::metered::Metered;
 use super::report::Reporter;
+use super::run_spans::RunSpans;
 use super::signals::Request;
 use super::tests::Bench;
 use super::tests::Broken;
@@ -252,7 +253,8 @@ async fn a_claim_that_is_answered_is_counted_by_its_answer() {
 #[test]
 fn what_is_logged_is_counted() {
     let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
-    let reporter = Reporter::new(&every_second(), Arc::clone(&metrics));
+    let spans = RunSpans::new(None, Arc::new(SystemClock));
+    let mut reporter = Reporter::new(&every_second(), Arc::clone(&metrics), spans);
     let run = RunKey::new(beat(), Tick::from_seconds(1_772_330_400));
     let facts = || RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None };
     let ending = |outcome| Ending {

@@ -32,12 +32,13 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: [&str; 5] = [
+const CODE: [&str; 6] = [
     include_str!("events.rs"),
     include_str!("events/fleet.rs"),
     include_str!("events/http.rs"),
     include_str!("events/orders.rs"),
     include_str!("events/table.rs"),
+    include_str!("events/traces.rs"),
 ];
 const RUN_FIELDS: [&str; 6] = ["job", "run_id", "scheduled_for", "trigger", "attempt", "token"];
 /// What belongs to the lines of all events, and so is the name of no field.
@@ -151,6 +152,10 @@ fn raise_events_of_the_daemon() {
     ticks_passed(&run().run.job, Tick::from_seconds(1), Tick::from_seconds(60));
     guardian_missing("no more processes");
     guardian_restarted("killed by signal 9", 4, 2);
+    tracing_started("http://collector:4318/v1/traces", "always_on");
+    trace_export_failed("connection refused");
+    trace_export_recovered();
+    spans_dropped(3);
     log_dropped(1, 2);
 }
 

@@ -79,6 +79,7 @@ mod fleet;
 mod http;
 mod orders;
 mod table;
+mod traces;
 
 pub use fleet::TableDisagrees;
 pub use fleet::clock_in_order;
@@ -89,6 +90,7 @@ pub use fleet::table_disagrees;
 pub use http::*;
 pub use orders::*;
 pub use table::*;
+pub use traces::*;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -13,3 +13,4 @@ mod queue;
 mod schema;
 #[cfg(test)]
 mod schema_tests;
+pub mod traces;

@@ -35,5 +35,6 @@ mod sql_store;
 mod sqlite_store;
 mod store_table;
 mod support;
+mod tracing;
 mod why;
 mod wrong_stores;
