@@ -47,6 +47,9 @@ pub struct RunArgs {
     /// File with the token of those who may act over HTTP, in one word; without it, nobody may
     #[arg(long, value_name = "FILE", env = "ONECRON_API_TOKEN_FILE")]
     pub api_token_file: Option<PathBuf>,
+    /// File with the token of those who may read over HTTP, in one word; without it, everybody may who reaches the address
+    #[arg(long, value_name = "FILE", env = "ONECRON_READ_TOKEN_FILE")]
+    pub read_token_file: Option<PathBuf>,
     /// What makes `/readyz` say no, besides a start that is not complete and an end that has begun
     #[arg(long, value_enum, env = "ONECRON_READINESS", default_value_t)]
     pub readiness: listen_args::Readiness,
@@ -105,10 +108,12 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         opened.map_err(|error| format!("error: {error}\n"))
     };
     let store = open()?;
-    let token_file = args.api_token_file.clone().filter(|file| !file.as_os_str().is_empty());
-    if let Some(file) = &token_file {
+    let given_file = |file: &Option<PathBuf>| file.clone().filter(|file| !file.as_os_str().is_empty());
+    let (token_file, read_token_file) = (given_file(&args.api_token_file), given_file(&args.read_token_file));
+    for file in token_file.iter().chain(&read_token_file) {
         settings::check_token(file).map_err(refused)?;
     }
+    let tls = args.listen.tls().map_err(refused)?;
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));
@@ -141,6 +146,8 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         listener,
         reading,
         token_file,
+        read_token_file,
+        tls,
         traces: traces_wanted,
         place,
         is_strict: args.readiness == listen_args::Readiness::Strict,

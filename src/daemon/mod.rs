@@ -43,6 +43,7 @@ use crate::schedule::zone_data_version;
 use crate::server;
 use crate::server::Board;
 use crate::server::Server;
+use crate::server::Tls;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::DaemonStarted;
@@ -124,6 +125,10 @@ pub struct Settings {
     pub reading: Arc<dyn Store>,
     /// Where the token of those is who may act over HTTP.
     pub token_file: Option<PathBuf>,
+    /// Where the token of those is who may read over HTTP; without it, everybody may.
+    pub read_token_file: Option<PathBuf>,
+    /// What HTTP connections are encrypted with, if they are.
+    pub tls: Option<Arc<Tls>>,
     /// Where HTTP requests come in, where they do.
     pub listener: Option<TcpListener>,
     /// Where its runs are traced, if they are.
@@ -276,17 +281,19 @@ impl Daemon {
     /// Starts to answer HTTP requests: until the last thread has ended, so that a drain can be watched.
     fn answer(&self, listener: TcpListener, board: Arc<Board>) -> io::Result<Server> {
         let address = listener.local_addr()?;
-        let Settings { me, namespace, clock, reading, token_file, metrics, .. } = &self.settings;
+        let Settings { me, namespace, clock, reading, token_file, read_token_file, tls, metrics, .. } = &self.settings;
         let parts = server::Parts {
             board,
             clock: Arc::clone(clock),
             store: Arc::clone(reading),
             me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
             token_file: token_file.clone(),
+            read_token_file: read_token_file.clone(),
+            tls: tls.clone(),
             metrics: Arc::clone(metrics),
         };
         let server = Server::start(listener, parts)?;
-        events::http_listening(address);
+        events::http_listening(address, tls.is_some());
         Ok(server)
     }
 

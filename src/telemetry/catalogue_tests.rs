@@ -102,7 +102,9 @@ fn raise_events_of_the_daemon() {
     daemon_not_ready("store_away");
     api_denied("trigger", [127, 0, 0, 1].into(), 2);
     api_called("trigger", "nightly", ("ada@10.0.0.7", [10, 0, 0, 7].into()), "done");
-    http_listening(([127, 0, 0, 1], 8080).into());
+    http_listening(([127, 0, 0, 1], 8080).into(), true);
+    tls_replaced("/etc/onecron/tls.crt");
+    tls_refused("no key");
     daemon_draining("TERM", 2, second);
     daemon_drained(second, 2);
     drain_expired(&[run().run]);

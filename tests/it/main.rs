@@ -29,6 +29,7 @@ mod schedule_cases;
 mod schedule_changes;
 mod schedule_commands;
 mod server;
+mod server_access;
 mod server_api;
 mod server_page;
 mod sql_store;

@@ -87,6 +87,10 @@ fn run_id(line: &Value) -> &str {
     line["run_id"].as_str().unwrap()
 }
 
+fn text(line: &Value, key: &str) -> String {
+    line[key].as_str().unwrap_or_else(|| panic!("no {key} in {line}")).to_owned()
+}
+
 #[test]
 fn a_run_is_a_span_and_its_job_and_its_log_know_which() {
     let (table, web) = (Table::new(OFTEN), collector());
@@ -166,6 +170,23 @@ fn a_run_that_fails_is_an_error_and_its_attempts_are_events() {
     assert_eq!(events, ["run_started", "run_retried", "run_started"]);
     assert_eq!(of(&span.events[1].attributes, "process.exit.code"), "3");
     assert_eq!(of(&span.events[2].attributes, "onecron.attempt"), "2");
+}
+
+#[test]
+fn a_claim_that_comes_to_nothing_says_why() {
+    let (table, web) = (Table::new("  - {name: long, schedule: '* * * * * *', command: 'sleep 30'}\n"), collector());
+    let daemon = traced(&table, &web.url("")).start();
+    let is_wanted = |line: &Value| line["event"] == "run_skipped" && line["reason"] == "overlap";
+    let skipped = daemon.wait_for(is_wanted, LIMIT);
+    let span = span_of(&web, run_id(&skipped));
+    assert_eq!((hex(&span.trace_id), hex(&span.span_id)), (text(&skipped, "trace_id"), text(&skipped, "span_id")));
+    assert_eq!(
+        (of(&span.attributes, "onecron.outcome"), of(&span.attributes, "onecron.reason")),
+        ("skipped".into(), "overlap".into())
+    );
+    assert_eq!(span.status.unwrap_or_default().code, 0, "it is as the table wants it");
+    let running = daemon.wait_for_event("run_started");
+    assert!(spans(&web).iter().all(|span| of(&span.attributes, "onecron.run_id") != run_id(&running)), "it goes on");
 }
 
 #[test]

@@ -31,6 +31,7 @@ use rustls::RootCertStore;
 use rustls::crypto::ring;
 use std::collections::hash_map::RandomState;
 use std::error::Error;
+use std::fs;
 use std::fs::File;
 use std::hash::BuildHasher;
 use std::io;
@@ -300,6 +301,10 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, Failure> {
         found: format!("read the collector's authorities from `{}`: {found}", file.display()),
         may_pass: true,
     };
+    // A pipe would be waited for.
+    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
+        return Err(failed("it is not a regular file".to_owned()));
+    }
     let mut bytes = Vec::new();
     File::open(file)
         .and_then(|file| file.take(CA_FILE_BYTES_MOST).read_to_end(&mut bytes))

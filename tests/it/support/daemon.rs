@@ -233,6 +233,18 @@ impl Daemon {
         processes::signal(self.pid(), signal);
     }
 
+    /// Stops all its threads, as a suspended machine does: it answers nothing from then on, until SIGCONT.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let stands = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        let all_stand = || std::fs::read_dir(&tasks).unwrap().map_while(Result::ok).all(stands);
+        processes::until("every thread stands still", all_stand);
+    }
+
     /// Waits for the end and gives the exit code; of one that a signal ended, 128 and its number.
     pub fn wait_for_exit(&mut self) -> i32 {
         let end: Boot = processes::now() + LIMIT;
