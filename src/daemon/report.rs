@@ -1,5 +1,6 @@
 //! What the engine noticed, as events of the catalogue and as counts of metrics: in one place, so that the two agree.
 
+use super::run_spans::RunSpans;
 use crate::engine::Disagreement;
 use crate::engine::Notice;
 use crate::engine::RunFacts;
@@ -31,20 +32,15 @@ const PRESENCE_WANTED: &str = "the store must take one record per replica: until
 /// What lines about a start say.
 pub fn fields_of(order: &StartOrder) -> RunFields {
     let StartOrder { run, trigger, start, token, .. } = order;
-    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token) }
+    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token), trace: None }
 }
 
 /// What lines say about a run that somebody has.
-fn claimed(facts: RunFacts) -> RunFields {
+pub(super) fn claimed(facts: RunFacts) -> RunFields {
     let RunFacts { run, trigger, start, token } = facts;
     let of_tick = || (!run.scheduled_for.is_manual()).then(|| fencing_token(run.scheduled_for, start));
     let token = token.or_else(of_tick);
-    RunFields { run, trigger, attempt: start, token }
-}
-
-/// And about a tick that this replica does not run: it has no token.
-fn unclaimed(facts: RunFacts) -> RunFields {
-    RunFields { token: None, ..claimed(facts) }
+    RunFields { run, trigger, attempt: start, token, trace: None }
 }
 
 /// The engine counts in signed milliseconds, since clocks may step; a length of time is never negative.
@@ -53,18 +49,19 @@ fn length(ms: i64) -> Duration {
 }
 
 /// Turns notices into events.
-#[derive(Debug)]
 pub struct Reporter {
     policies: BTreeMap<JobName, LostRunPolicy>,
     /// How far clocks may differ.
     tolerance: Duration,
     metrics: Arc<Metrics>,
+    /// What it tells tracing of the same.
+    pub spans: RunSpans,
 }
 
 impl Reporter {
     /// For the jobs of a table.
-    pub fn new(table: &JobTable, metrics: Arc<Metrics>) -> Self {
-        let mut reporter = Self { policies: BTreeMap::new(), tolerance: Duration::ZERO, metrics };
+    pub fn new(table: &JobTable, metrics: Arc<Metrics>, spans: RunSpans) -> Self {
+        let mut reporter = Self { policies: BTreeMap::new(), tolerance: Duration::ZERO, metrics, spans };
         reporter.follow(table);
         reporter
     }
@@ -77,7 +74,11 @@ impl Reporter {
     }
 
     /// Says it, and counts it. `StoreConnected` is said by [`super::store_watch`], which knows more.
-    pub fn say(&self, notice: Notice) {
+    pub fn say(&mut self, notice: Notice) {
+        let trace = self.spans.hear(&notice, claimed);
+        let claimed = |facts| RunFields { trace: trace.clone(), ..claimed(facts) };
+        // About a tick that this replica does not run: it has no token.
+        let unclaimed = |facts| RunFields { token: None, ..claimed(facts) };
         match notice {
             Notice::StoreConnected { .. } => {}
             Notice::JobRegistered { job, since, again } => {
@@ -180,7 +181,8 @@ mod tests {
     }
 
     fn reporter(table: &JobTable) -> Reporter {
-        Reporter::new(table, Arc::new(Metrics::new(Arc::new(SystemClock), "memory:")))
+        let spans = RunSpans::new(None, Arc::new(SystemClock));
+        Reporter::new(table, Arc::new(Metrics::new(Arc::new(SystemClock), "memory:")), spans)
     }
 
     #[test]

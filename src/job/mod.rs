@@ -18,6 +18,7 @@ mod spec;
 mod step;
 mod table;
 mod tick;
+mod trace;
 
 pub use action::Action;
 pub use action::HttpSpec;
@@ -94,3 +95,4 @@ pub use tick::RunKey;
 pub use tick::Tick;
 pub use tick::fencing_token;
 pub use tick::manual_token;
+pub use trace::TraceContext;

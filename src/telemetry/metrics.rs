@@ -5,6 +5,8 @@
 //! still do then is logged, and not counted.
 
 mod catalogue;
+#[cfg(test)]
+mod dashboard_tests;
 mod process;
 #[cfg(test)]
 mod tests;

@@ -151,6 +151,8 @@ async fn begin(
         holder: actor.name.clone(),
         last_success: None,
         redaction: table.scheduler.redact.clone(),
+        // A caller that is traced has said so in the environment that the job gets.
+        trace: None,
     };
     if !args.claim {
         return Ok((alone, None));
