@@ -480,5 +480,5 @@ fn table(scene: Scene) -> JobTable {
         clock_skew_tolerance: Duration::from_millis(500),
         ..SchedulerSpec::default()
     };
-    JobTable { jobs: vec![Arc::new(spec)], scheduler, revision: "model".into() }
+    JobTable { jobs: vec![Arc::new(spec)], scheduler, revision: "model".into(), ..JobTable::default() }
 }

@@ -216,7 +216,7 @@ impl World {
             clock_skew_tolerance: Duration::from_millis(500),
             ..SchedulerSpec::default()
         };
-        let table = JobTable { jobs, scheduler, revision: "scene".into() };
+        let table = JobTable { jobs, scheduler, revision: "scene".into(), ..JobTable::default() };
         let mut world = Self::empty(Random::new(0), Faults::NONE, vec![Arc::new(table)]);
         world.awake_until = Micros::MAX;
         world.traffic = Some(Vec::new());

@@ -142,7 +142,7 @@ impl Bench {
             ..SchedulerSpec::default()
         };
         let jobs = jobs.iter().cloned().map(Arc::new).collect();
-        let table = JobTable { jobs, scheduler, revision: "1".into() };
+        let table = JobTable { jobs, scheduler, revision: "1".into(), ..JobTable::default() };
         let wall = DateTime::from_timestamp(TICK + seconds, 0).unwrap();
         let now = Now { wall, boot: boot(seconds * 1000) };
         let engine = Engine::new(who.clone(), &table, now);

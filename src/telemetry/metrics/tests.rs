@@ -48,7 +48,7 @@ fn spec(job: &str) -> JobSpec {
 
 fn table_of(jobs: Vec<JobSpec>) -> JobTable {
     let jobs = jobs.into_iter().map(Arc::new).collect();
-    JobTable { jobs, scheduler: SchedulerSpec::default(), revision: "abc".into() }
+    JobTable { jobs, revision: "abc".into(), ..JobTable::default() }
 }
 
 fn table(jobs: &[&str]) -> JobTable {
