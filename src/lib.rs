@@ -50,6 +50,7 @@ pub mod daemon;
 pub mod engine;
 pub mod executor;
 pub mod job;
+pub mod notify;
 pub mod schedule;
 pub mod secret;
 pub mod server;

@@ -41,10 +41,8 @@ const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100).
 /// Where PagerDuty takes events.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
-const URL: Wanted = Wanted {
-    what: "a URL",
-    hint: "write `{fromFile: /run/secrets/url}`, `{fromEnv: NAME}` or `https://host/path`",
-};
+const URL: Wanted =
+    Wanted { what: "a URL", hint: "write `{fromFile: /run/secrets/url}`, `{fromEnv: NAME}` or `https://host/path`" };
 const ROUTING_KEY: Wanted =
     Wanted { what: "a routing key", hint: "write `{fromFile: /run/secrets/routing-key}` or `{fromEnv: NAME}`" };
 
@@ -174,9 +172,7 @@ pub(super) fn read(reader: &mut Reader<'_>, fields: &Fields<'_>) -> [Field<Vec<S
     match reader.field(fields, "notify", |reader, item| reader.fields(item, Level::Notify)) {
         Field::Absent => [const { Field::Absent }; OCCASIONS],
         Field::Reset => [const { Field::Reset }; OCCASIONS],
-        Field::Written(notify, _) => {
-            std::array::from_fn(|at| reader.field(&notify, Occasion::ALL[at].key(), names))
-        }
+        Field::Written(notify, _) => std::array::from_fn(|at| reader.field(&notify, Occasion::ALL[at].key(), names)),
     }
 }
 

@@ -103,7 +103,11 @@ pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Proble
     let contents: Vec<&[u8]> = sources.iter().filter_map(|source| source.content().ok()).collect();
     let table = JobTable {
         jobs: reading.jobs,
-        notifiers: reading.notifiers.into_iter().filter_map(|(name, item)| Some((name, Arc::new(item.spec?)))).collect(),
+        notifiers: reading
+            .notifiers
+            .into_iter()
+            .filter_map(|(name, item)| Some((name, Arc::new(item.spec?))))
+            .collect(),
         scheduler: reading.scheduler.map_or_else(SchedulerSpec::default, |(spec, _)| spec),
         revision: hash::revision(&contents, zone_data_version()),
     };

@@ -45,8 +45,7 @@ pub(super) const HISTORY: &[&str] = &["ticks", "successful", "failed"];
 /// Keys of `notify`.
 pub(super) const NOTIFY: &[&str] = &["onFailure", "onRecovery", "onMissed", "onLost", "onStale", "onSuccess"];
 /// Keys of an item of `notifiers`.
-pub(super) const NOTIFIER: &[&str] =
-    &["type", "url", "headers", "routingKey", "start", "timeout", "caFile", "proxy"];
+pub(super) const NOTIFIER: &[&str] = &["type", "url", "headers", "routingKey", "start", "timeout", "caFile", "proxy"];
 
 /// Keys of `http`.
 pub(super) const HTTP: &[&str] = &[

@@ -8,6 +8,7 @@ use super::guard::Order;
 use super::metered::Metered;
 use super::perform;
 use super::perform::Hands;
+use super::post::Post;
 use super::report::Reporter;
 use super::runs::Control;
 use super::runs::Launcher;
@@ -161,7 +162,7 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
             redaction: Redaction::default(),
             metrics: Arc::clone(&metrics),
         },
-        reporter: Reporter::new(table, Arc::clone(&metrics)),
+        reporter: Reporter::new(table, Arc::clone(&metrics), Post::nowhere(Arc::clone(&metrics))),
         metrics,
         jobs: Handle::current(),
         controls: BTreeMap::new(),
@@ -169,6 +170,7 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
         asking: JoinSet::new(),
         running: JoinSet::new(),
         chores: JoinSet::new(),
+        looks: JoinSet::new(),
     };
     let engine = Engine::new(me, table, clock.now());
     let timer = Timer::new().unwrap();

@@ -110,6 +110,16 @@ pub enum Effect {
         /// The run.
         run: RunKey,
     },
+    /// A run succeeded, and its job may have been in trouble before: read the history, and say so if it was. What the store
+    /// has in it decides, since runs may end at once on several replicas.
+    LookBack {
+        /// The run.
+        facts: RunFacts,
+        /// Failures before it, as far as they were known here.
+        failures: u32,
+        /// Whether somebody has called the job stale.
+        was_stale: bool,
+    },
     /// Say something to the operator.
     Notice(Notice),
     /// All runs are over: the daemon may end. Said once.
@@ -263,6 +273,15 @@ pub enum Notice {
     },
     /// Jobs go on that are not paused themselves.
     AllResumed,
+    /// A job had no success for too long; said by the replica that recorded it.
+    JobStale {
+        /// The job.
+        job: JobName,
+        /// Its latest tick that succeeded, where there is one.
+        last_success: Option<Tick>,
+        /// How long it may go without one.
+        stale_after: Duration,
+    },
     /// Somebody ordered a run; said by each replica that could run it.
     RunRequested {
         /// The run.
@@ -363,6 +382,8 @@ pub enum Notice {
         attempts: u32,
         /// All bytes of output of the last attempt.
         output_bytes: u64,
+        /// Whether that is not the end of it: it was given back, to be started again elsewhere.
+        again: bool,
     },
     /// The store has not got the end of a run.
     RunUnrecorded {

@@ -178,7 +178,6 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::SchedulerSpec;
 
     fn board(is_strict: bool) -> Board {
         let table = JobTable { revision: "abc".into(), ..JobTable::default() };

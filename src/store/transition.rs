@@ -22,6 +22,7 @@ mod guard;
 mod manual;
 mod settling;
 mod slot;
+mod stale;
 
 use super::Identity;
 use crate::job::Answer;
@@ -103,6 +104,7 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, Some(request)), now, &mut changes),
         Step::Wait { owner, start, .. } => begin(picture, (owner, *start, None), now, &mut changes),
         Step::AskStop { by, reason, .. } => slot::ask_stop(picture, (by, *reason), &mut changes),
+        Step::CallStale { .. } => stale::call(picture, step, now, &mut changes),
         Step::Order(order) => manual::order(picture, order, now, &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
         Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
@@ -156,6 +158,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         all_paused: None,
         last_success: None,
         failures: 0,
+        stale: None,
         keep_ms: 0,
         history: [0; 3],
         identity: picture.store.server.clone(),

@@ -5,6 +5,7 @@
 //! still do then is logged, and not counted.
 
 mod catalogue;
+mod notifications;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -97,6 +98,18 @@ words! {
 }
 
 words! {
+    /// What became of something that a notifier was to be told.
+    Notified {
+        /// It was.
+        Sent = "sent",
+        /// It was not, after all tries.
+        Failed = "failed",
+        /// There was no place or no time for it.
+        Dropped = "dropped",
+    }
+}
+
+words! {
     /// A request to the store.
     Operation {
         /// Steps: claims, begins, renewals, ends and others.
@@ -164,6 +177,8 @@ pub struct Metrics {
     jobs: Mutex<BTreeMap<JobName, Known>>,
     /// Checks of the store that have failed so far.
     checks: Mutex<BTreeSet<&'static str>>,
+    /// Names of notifiers.
+    notifiers: Mutex<BTreeSet<String>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -216,7 +231,8 @@ impl Metrics {
         let registry = Registry::new();
         let families = Families::new(&registry);
         let store = store_url.split(':').next().unwrap_or_default().to_owned();
-        let metrics = Self { registry, families, clock, store, jobs: Mutex::default(), checks: Mutex::default() };
+        let (jobs, checks, notifiers) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let metrics = Self { registry, families, clock, store, jobs, checks, notifiers };
         metrics.begin();
         metrics
     }
@@ -307,6 +323,7 @@ impl Metrics {
         set(&families.places, &[], f64::from(table.scheduler.max_concurrent_runs));
         set(&families.reload_success_timestamp, &[], seconds(self.clock.now().wall));
         self.count_jobs(&jobs);
+        self.follow_notifiers(table);
     }
 
     /// Counters of jobs, each with the values of its second label.

@@ -83,6 +83,11 @@ enum What {
         by: Option<u8>,
         only_if: bool,
     },
+    /// By what is known, or by something else.
+    CallStale {
+        knows: bool,
+        early: bool,
+    },
     Renew,
     Reassert {
         begun: bool,
@@ -154,6 +159,8 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => (any::<bool>(), prop::option::weighted(0.4, 0..3_u8), prop::bool::weighted(0.2))
             .prop_map(|(all, by, only_if)| What::Pause { all, by, only_if }),
         8 => (0..3_u8).prop_map(|request| What::Begin { request }),
+        2 => (prop::bool::weighted(0.8), prop::bool::weighted(0.2))
+            .prop_map(|(knows, early)| What::CallStale { knows, early }),
         2 => Just(What::Renew),
         4 => (outcomes, 0..3_u8).prop_map(|(outcome, tail)| What::Complete { outcome, tail }),
         2 => Just(What::Abandon),
@@ -305,6 +312,13 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             let reason = |by: u8| if by == 0 { "" } else { "it is \"odd\" %s" };
             let pause = by.map(|by| Pause::new(&format!("ada-{by}"), reason(by)));
             Step::Pause { job, all: *all, pause, only_if: only_if.then_some(7) }
+        }
+        What::CallStale { knows, early } => {
+            let known = model.job(&job).filter(|_| *knows);
+            let last_success = known.map_or(Some(run.scheduled_for), |record| record.last_success);
+            let since = known.map_or(7, |record| record.since);
+            let after_ms = if *early { 48 * HOUR_MS } else { 60_000 };
+            Step::CallStale { job, by: replica(&format!("web-{}", made.owner)), last_success, since, after_ms }
         }
         What::Renew => Step::Renew { run, owner, start },
         What::Reassert { begun, exclusive } => {

@@ -364,7 +364,7 @@ impl World {
                 }
             }
             // What holds must hold without it: nothing is decided by meetings. The simulation holds them.
-            Effect::Meet { .. } | Effect::Survey => {}
+            Effect::Meet { .. } | Effect::Survey | Effect::LookBack { .. } => {}
             Effect::Terminate { run } => self.stop(replica, &run, false),
             Effect::Kill { run } => self.stop(replica, &run, true),
             Effect::Notice(notice) => self.say(|| format!("r{replica}: {notice:?}")),

@@ -562,6 +562,7 @@ impl World {
             Effect::Extend { run, lease_end } => self.extend((replica, incarnation), &run, lease_end),
             Effect::Meet { mine, gone } => self.send_meeting(replica, Meeting::Meet { mine, gone }),
             Effect::Survey => self.send_meeting(replica, Meeting::Survey),
+            Effect::LookBack { .. } => {}
             Effect::Terminate { run } => self.signal(replica, &run, false),
             Effect::Kill { run } => self.signal(replica, &run, true),
             Effect::Notice(notice) => {

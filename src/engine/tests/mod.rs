@@ -23,6 +23,7 @@ mod places;
 mod reload;
 mod retries;
 mod slots;
+mod stale;
 mod stops;
 mod unreadable;
 mod watches;

@@ -7,7 +7,6 @@ use crate::job::JobRecord;
 use crate::job::JobTable;
 use crate::job::Presence;
 use crate::job::ReplicaId;
-use crate::job::SchedulerSpec;
 use crate::job::Step;
 use crate::store::Error;
 use crate::store::ErrorKind;

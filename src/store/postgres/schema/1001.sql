@@ -1,0 +1,2 @@
+-- That a job had no success for too long is said once.
+ALTER TABLE onecron_job ADD COLUMN IF NOT EXISTS "stale" TEXT;
