@@ -14,6 +14,7 @@ use crate::engine::RequestId;
 use crate::engine::RunFacts;
 use crate::engine::StartOrder;
 use crate::engine::StoreFailure;
+use crate::engine::Trouble;
 use crate::job::JobName;
 use crate::job::Presence;
 use crate::job::RunKey;
@@ -96,7 +97,7 @@ impl Hands {
             }
             Effect::Terminate { run } => self.stop(&run, Stop::Terminate),
             Effect::Kill { run } => self.stop(&run, Stop::Kill),
-            Effect::LookBack { facts, failures, was_stale } => self.look_back(facts, (failures, was_stale)),
+            Effect::LookBack { facts, known } => self.look_back(facts, known),
             Effect::Notice(notice) => self.notice(notice),
             Effect::Drained { stopped, unrecorded } => return Some(Drained { stopped, unrecorded }),
         }
@@ -159,7 +160,7 @@ impl Hands {
         });
     }
 
-    fn look_back(&mut self, facts: RunFacts, known: (u32, bool)) {
+    fn look_back(&mut self, facts: RunFacts, known: Trouble) {
         let store = Arc::clone(&self.store);
         self.looks.spawn(async move {
             let found = recovery::look(&*store, &facts, known).await;

@@ -73,6 +73,8 @@ pub struct Job {
     pub last_success: Option<Tick>,
     /// See [`JobRecord::failures`](crate::job::JobRecord::failures).
     pub failures: u32,
+    /// See [`JobRecord::missed`](crate::job::JobRecord::missed).
+    pub missed: u64,
     /// What is known of when it will be stale.
     pub freshness: Option<Freshness>,
     /// The tick that comes next.
@@ -168,6 +170,7 @@ impl Engine {
             defined_otherwise: false,
             last_success: None,
             failures: 0,
+            missed: 0,
             freshness: None,
             next: None,
             next_due: 0,

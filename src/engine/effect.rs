@@ -70,6 +70,17 @@ impl StopCause {
     }
 }
 
+/// How a job stood before a success.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Failures since the success before.
+    pub failures: u32,
+    /// Ticks since then that nobody ran.
+    pub missed: u64,
+    /// Whether somebody has called it stale.
+    pub was_stale: bool,
+}
+
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
@@ -115,10 +126,8 @@ pub enum Effect {
     LookBack {
         /// The run.
         facts: RunFacts,
-        /// Failures before it, as far as they were known here.
-        failures: u32,
-        /// Whether somebody has called the job stale.
-        was_stale: bool,
+        /// What was known of that here, where it was known.
+        known: Trouble,
     },
     /// Say something to the operator.
     Notice(Notice),

@@ -43,6 +43,7 @@ pub use effect::Notice;
 pub use effect::RunFacts;
 pub use effect::StartOrder;
 pub use effect::StopCause;
+pub use effect::Trouble;
 pub use event::Event;
 pub use event::Exit;
 pub use event::RequestId;
@@ -432,7 +433,7 @@ impl Engine {
         }
         job.revision = record.revision;
         job.last_success = record.last_success;
-        job.failures = record.failures;
+        (job.failures, job.missed) = (record.failures, record.missed);
         job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
         let through = record.decided_through.max(record.last_begun);
         let ahead = through > now.wall.timestamp() + AHEAD_MOST;

@@ -4,9 +4,10 @@ use super::EnvValue;
 use super::HttpSpec;
 use super::Occasion;
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// Somewhere that messages are sent to: an item of `notifiers`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NotifierSpec {
     /// Its name in the table.
     pub name: String,
@@ -17,8 +18,15 @@ pub struct NotifierSpec {
     pub http: HttpSpec,
 }
 
+/// Without what may be a secret.
+impl fmt::Debug for NotifierSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotifierSpec").field("name", &self.name).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
 /// What a notifier understands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum NotifierKind {
     /// Our own JSON.
     Webhook,
@@ -34,6 +42,13 @@ pub enum NotifierKind {
         /// Whether it is also told that a run has started.
         start: bool,
     },
+}
+
+/// Likewise.
+impl fmt::Debug for NotifierKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl NotifierKind {
@@ -79,5 +94,18 @@ impl Notify {
     /// Whether somebody of that name is told anything.
     pub fn names(&self, name: &str) -> bool {
         self.0.values().flatten().any(|other| other == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dump_of_a_notifier_shows_no_address_and_no_key() {
+        let text = |text: &str| EnvValue::Text(text.to_owned());
+        let kind = NotifierKind::PagerDuty { routing_key: text("hunter2") };
+        let spec = NotifierSpec { name: "on-call".into(), kind, http: HttpSpec::to(text("https://a/hunter2")) };
+        assert_eq!(format!("{spec:?}"), "NotifierSpec { name: \"on-call\", kind: pagerduty, .. }");
     }
 }

@@ -62,6 +62,8 @@ pub struct JobRecord {
     pub last_success: Option<Tick>,
     /// Failures since then.
     pub failures: u32,
+    /// Ticks since then that nobody ran.
+    pub missed: u64,
     /// That the job was called stale, where it was: of one without a success since, it is not said again.
     pub stale: Option<Stale>,
     /// How long a final run record stays at least, milliseconds.
@@ -406,6 +408,7 @@ impl JobRecord {
             ("all_paused", text_of(self.all_paused.as_ref())),
             ("last_success", text_of(self.last_success)),
             ("failures", self.failures.to_string()),
+            ("missed", self.missed.to_string()),
             ("stale", text_of(self.stale.as_ref())),
             ("keep_ms", self.keep_ms.to_string()),
             ("history_ticks", self.history[0].to_string()),
@@ -447,6 +450,7 @@ impl JobRecord {
             all_paused: pause(fields, "all_paused")?,
             last_success: tick(fields.field("last_success"), "last_success")?,
             failures: number(fields, "failures")?,
+            missed: number(fields, "missed")?,
             stale: word(fields, "stale", Stale::parse)?,
             keep_ms: number(fields, "keep_ms")?,
             history: [

@@ -199,8 +199,8 @@ pub fn group(kind: &NotifierKind, letters: Vec<Arc<Letter>>) -> Vec<Message> {
     groups.into_iter().map(|(about, letters)| Message::of(about, letters)).collect()
 }
 
-/// What is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is sent. It is in no dump.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Body {
     /// Its type.
     pub content_type: &'static str,

@@ -158,6 +158,7 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         all_paused: None,
         last_success: None,
         failures: 0,
+        missed: 0,
         stale: None,
         keep_ms: 0,
         history: [0; 3],
@@ -436,9 +437,11 @@ fn close(job: &mut JobRecord, run: &mut RunRecord) {
 fn count(job: &mut JobRecord, run: &RunRecord, outcome: Outcome) {
     if outcome == Outcome::Succeeded {
         job.last_success = job.last_success.max(Some(run.told_for()));
-        job.failures = 0;
+        (job.failures, job.missed) = (0, 0);
     } else if outcome.is_failure() {
         job.failures += 1;
+    } else if outcome == Outcome::Missed {
+        job.missed += run.range_count.max(1);
     }
 }
 

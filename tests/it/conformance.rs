@@ -268,6 +268,7 @@ conformance! {
     stale:
         a_job_is_called_stale_by_one_of_all
         a_job_is_called_stale_again_when_it_succeeded_since
+        ticks_that_nobody_ran_are_counted_until_a_success
         a_job_is_not_called_stale_before_its_time_by_the_stores_clock
         a_job_without_a_success_is_stale_so_long_after_the_store_first_knew_it
         one_of_many_who_call_a_job_stale_at_once_is_the_one;

@@ -19,6 +19,7 @@ mod host;
 mod http;
 mod http_jobs;
 mod http_tables;
+mod notifications;
 mod processes;
 mod redaction;
 mod redis_modes;

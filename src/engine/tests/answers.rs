@@ -26,6 +26,7 @@ pub fn job_record(decided_through: i64) -> JobRecord {
         all_paused: None,
         last_success: Some(Tick::from_seconds(DECIDED)),
         failures: 0,
+        missed: 0,
         stale: None,
         keep_ms: 3_600_000,
         history: [200, 3, 10],

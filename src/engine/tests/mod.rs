@@ -36,6 +36,7 @@ use super::Notice;
 use super::RequestId;
 use super::RunFacts;
 use super::StoreFailure;
+use super::Trouble;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::*;

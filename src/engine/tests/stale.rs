@@ -95,7 +95,7 @@ fn recorded(revision: u64) -> Answer {
 
 #[test]
 fn a_recorded_success_after_failures_is_looked_back_from() {
-    let look = |failures| Effect::LookBack { facts: facts(&run()), failures, was_stale: false };
+    let look = |failures| Effect::LookBack { facts: facts(&run()), known: Trouble { failures, ..Trouble::default() } };
     for (failures, code, revision, wanted) in [
         (2, 0, 101, vec![look(2)]),
         (0, 0, 101, vec![]),

@@ -3,8 +3,12 @@
 use crate::support::scene::HOUR_MS;
 use crate::support::scene::Scene;
 use crate::support::scene::replica;
+use onecron::job::Decision;
+use onecron::job::Expect;
 use onecron::job::JobRecord;
+use onecron::job::MissedReason;
 use onecron::job::Outcome;
+use onecron::job::SkipReason;
 use onecron::job::Stale;
 use onecron::job::Step;
 use onecron::job::Verdict;
@@ -47,6 +51,26 @@ pub async fn a_job_is_called_stale_again_when_it_succeeded_since(scene: Scene) {
     let known = record(&scene).await;
     assert_eq!(scene.verdict(call(&scene, "web-2", (&known, 60_000))).await, Verdict::Settled);
     assert_eq!(record(&scene).await.stale.unwrap().by, replica("web-2"));
+}
+
+pub async fn ticks_that_nobody_ran_are_counted_until_a_success(scene: Scene) {
+    let (missed, absent) = (Decision::Missed(MissedReason::NoReplica), Expect::Absent { after_ms: 60_000 });
+    // Whatever was before is decided.
+    assert_eq!(scene.claim_with(1, "web-1", |claim| claim.previous = 0).await, Verdict::Won);
+    assert_eq!(scene.begin(1, "web-1", 0).await, Verdict::Begun);
+    assert_eq!(scene.complete(1, "web-1", 1).await, Verdict::Recorded);
+    assert_eq!(scene.settle(2, absent.clone(), missed).await, Verdict::Settled);
+    assert_eq!(record(&scene).await.missed, 1);
+    assert_eq!(scene.settle(3, absent, Decision::Skipped(SkipReason::Paused)).await, Verdict::Settled);
+    let expect = Expect::AbsentRange { first: scene.tick(4), count: 3, after_ms: 60_000 };
+    let (run, owner, previous) = (scene.run(6), replica("auditor"), scene.tick(3).seconds());
+    let step = Step::Settle { run, owner, previous, expect, decision: missed };
+    assert_eq!(scene.verdict(step).await, Verdict::Settled);
+    assert_eq!(record(&scene).await.missed, 4);
+    scene.run_through(7, Outcome::Failed, "").await;
+    assert_eq!(record(&scene).await.missed, 4);
+    scene.run_through(8, Outcome::Succeeded, "").await;
+    assert_eq!(record(&scene).await.missed, 0);
 }
 
 pub async fn a_job_is_not_called_stale_before_its_time_by_the_stores_clock(scene: Scene) {
