@@ -58,9 +58,9 @@ fn what_was_missed_while_all_were_down_is_told_once_by_who_settles_it() {
         "  - {{name: nightly, schedule: '*/2 * * * * *', startingDeadline: 1s, catchUp: None, command: [/bin/true], notify: {notify}}}\n"
     );
     let place = Place::new(&hook(&web), &job);
-    let first = place.start("web-0");
-    first.wait_for_job("run_finished", "nightly");
-    drop(first);
+    let mut first = [place.start("web-0")];
+    first[0].wait_for_job("run_finished", "nightly");
+    end(&mut first);
     let down_until = wall() + 7;
     until("three ticks are over", || wall() >= down_until);
     let mut fleet = place.start_fleet(2);
