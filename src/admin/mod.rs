@@ -1,6 +1,7 @@
 //! What people ask of a fleet, through its store: a run by hand, the end of one, that nothing is started. No daemon has
 //! to be reached for it: replicas obey the records, and learn from a presence where to look at once.
 
+mod past;
 mod pauses;
 mod refusal;
 mod runs;

@@ -17,6 +17,7 @@ use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
 use crate::job::Step;
+use crate::job::TableTerm;
 use crate::job::Tick;
 use crate::job::Verdict;
 use crate::schedule::Schedule;
@@ -45,11 +46,24 @@ pub struct FleetView {
     pub paused: Option<PauseView>,
     /// Those that were there of late, by name.
     pub replicas: Vec<ReplicaView>,
+    /// The last ones that are not there any more, those that were there last first.
+    pub past: Vec<ReplicaView>,
     /// All jobs that some replica registered, by name.
     pub jobs: Vec<JobView>,
 }
 
-/// A replica that was there of late.
+/// A table that a replica has, or had.
+#[derive(Debug, Clone, Serialize)]
+pub struct TableView {
+    /// Its revision.
+    pub revision: String,
+    /// How many jobs it has.
+    pub jobs: u64,
+    /// Since when the replica had it: until the next one, or its end.
+    pub since: String,
+}
+
+/// A replica that was there of late, or before.
 #[derive(Debug, Clone, Serialize)]
 pub struct ReplicaView {
     /// Its name, as `holder` in logs.
@@ -71,8 +85,12 @@ pub struct ReplicaView {
     pub clock_offset_seconds: Option<f64>,
     /// Whether it is about to end.
     pub draining: bool,
+    /// Whether it has ended in order. One that is not there any more and has not ended so was heard of last at `seen_at`.
+    pub left: bool,
     /// Ids of its open runs.
     pub running: Vec<String>,
+    /// Its table and the last ones before it, newest first.
+    pub tables: Vec<TableView>,
 }
 
 /// Why a job is not started.
@@ -280,7 +298,11 @@ impl PauseView {
 
 impl ReplicaView {
     fn of(presence: &Presence) -> Self {
-        let up = i64::try_from(presence.up_ms).unwrap_or(i64::MAX);
+        let table = |term: &TableTerm| TableView {
+            revision: term.revision.clone(),
+            jobs: term.jobs,
+            since: instant(presence.before(term.since_ms)).unwrap_or_default(),
+        };
         let offset = |ms: i64| if ms < 0 { -seconds(ms.unsigned_abs()) } else { seconds(ms.unsigned_abs()) };
         Self {
             name: presence.name.to_string(),
@@ -288,11 +310,13 @@ impl ReplicaView {
             revision: presence.revision.clone(),
             zone_data: presence.zone_data.clone(),
             jobs: presence.jobs,
-            up_since: instant(presence.written_at.saturating_sub(up)).unwrap_or_default(),
+            up_since: instant(presence.came_at()).unwrap_or_default(),
             seen_at: instant(presence.written_at).unwrap_or_default(),
             clock_offset_seconds: presence.offset_ms.map(offset),
             draining: presence.draining,
+            left: presence.kind == Presence::LEFT,
             running: presence.runs.clone(),
+            tables: presence.tables.iter().map(table).collect(),
         }
     }
 }
@@ -352,6 +376,7 @@ pub async fn fleet(store: &dyn Store, history: usize) -> Result<FleetView, Refus
         at: now.to_rfc3339_opts(SecondsFormat::Millis, true),
         paused: gathering.members.iter().find_map(|member| member.pause()).map(|pause| PauseView::of(&pause, true)),
         replicas: gathering.replicas().map(ReplicaView::of).collect(),
+        past: gathering.past().into_iter().map(ReplicaView::of).collect(),
         jobs,
     })
 }

@@ -1,6 +1,7 @@
 //! Why a tick was run, or was not: what an operator asks the next morning, answered from the records.
 
 use super::Refusal;
+use super::past;
 use super::views;
 use super::views::RunView;
 use super::views::schedule_of;
@@ -72,6 +73,7 @@ pub async fn why(store: &dyn Store, name: &JobName, at: Option<DateTime<Utc>>) -
     if is_gone {
         facts.push("no replica that is there has the job in its table".into());
     }
+    facts.extend(past::there_at(&gathering, tick.millis()));
     facts.push(match gathering.replicas().count() {
         0 => "no replica is there now".to_owned(),
         1 => "1 replica is there now".to_owned(),

@@ -163,12 +163,16 @@ fn look_at_store(store: &dyn Store, tolerance: Duration) -> (Vec<Check>, i32) {
     }
 }
 
-/// How long the quickest answer took, and how far our clock was ahead of it. (The first one connects.)
+/// How long the quickest answer took, and how far our clock was ahead of it. (The first one connects. A store without a
+/// clock is asked who is there: it would say the time without asking anybody.)
 async fn ask_the_time(store: &dyn Store) -> Result<(Duration, TimeDelta), Refusal> {
     let mut best: Option<(Duration, TimeDelta)> = None;
     for _ in 0..=TRIES {
         let asked = SystemClock.now();
-        let told = store.server_time().await?;
+        let told = match store.has_clock() {
+            true => store.server_time().await?,
+            false => store.meet(None, &[]).await.map(|_| asked.wall)?,
+        };
         let took = SystemClock.now().boot.since(asked.boot);
         let middle = asked.wall + TimeDelta::from_std(took / 2).unwrap_or_default();
         if best.is_none_or(|(quickest, _)| took < quickest) {

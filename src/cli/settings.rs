@@ -100,6 +100,11 @@ fn read_url(path: &Path) -> Result<String, Refusal> {
     let shown = path.display();
     let hint = "the file holds the store's URL in its first line, such as redis://:password@host:6379";
     let mut text = String::new();
+    // A pipe would be waited for without a word.
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        let message = format!("read the store's URL from `{shown}`: it is not a regular file");
+        return Err(Refusal::new(message, "write the URL into a file, or set ONECRON_STORE"));
+    }
     File::open(path)
         .and_then(|file| file.take(URL_BYTES_MOST).read_to_string(&mut text))
         .map_err(|error| Refusal::new(format!("read the store's URL from `{shown}`: {error}"), hint))?;

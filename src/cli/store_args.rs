@@ -32,7 +32,9 @@ pub(super) const UNAVAILABLE: i32 = 69;
 #[derive(Debug, Clone, Args)]
 pub struct StoreArgs {
     /// Where the daemons agree: `redis://[user:password@]host[:port][/db]` (`rediss://` with TLS),
-    /// `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`, or `sqlite:PATH` for daemons on one host
+    /// `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`, `postgres://user@host/database`,
+    /// `mysql://user@host/database`, `etcd://h1,h2,h3`, `consul://host`, `memcached://host`, or `sqlite:PATH` for daemons
+    /// on one host
     #[arg(long, value_name = "URL", env = "ONECRON_STORE", default_value = DEFAULT_STORE, hide_env_values = true)]
     pub store: String,
     /// File with the store's URL: keeps a password out of arguments and variables
@@ -182,6 +184,14 @@ impl StoreArgs {
             let _ = writeln!(err, "warning: {detail}");
         }
         let text = url.url.expose();
+        if text.starts_with("memory:") {
+            let message = "a store in memory is that of one process: no command reaches it";
+            let hint = "run the daemons on a store that is shared: redis://host, or sqlite:path on one host";
+            return Err(settings::Refusal { message: message.into(), hint: hint.into() }.into());
+        }
+        let failed =
+            |error: store::OpenError| Failed { code: table_args::CONFIG, message: error.to_string(), hint: None };
+        let store = store::open_with(text, &self.access(), &namespace, Arc::new(SystemClock)).map_err(failed)?;
         if let Some(path) = text.strip_prefix("sqlite:").filter(|path| !path.is_empty() && !Path::new(path).exists()) {
             return Err(Failed {
                 code: UNAVAILABLE,
@@ -191,14 +201,7 @@ impl StoreArgs {
                 ),
             });
         }
-        if text.starts_with("memory:") {
-            let message = "a store in memory is that of one process: no command reaches it";
-            let hint = "run the daemons on a store that is shared: redis://host, or sqlite:path on one host";
-            return Err(settings::Refusal { message: message.into(), hint: hint.into() }.into());
-        }
-        let failed =
-            |error: store::OpenError| Failed { code: table_args::CONFIG, message: error.to_string(), hint: None };
-        store::open_with(text, &self.access(), &namespace, Arc::new(SystemClock)).map_err(failed)
+        Ok(store)
     }
 }
 

@@ -104,7 +104,7 @@ impl Driver {
             };
             if let Some(drained) = event.and_then(|event| self.handle(now, event)) {
                 let waited = drain.map_or(Duration::ZERO, |drain: Drain| now.boot.since(drain.since));
-                self.hands.leave().await;
+                self.hands.leave(&self.engine.farewell(now)).await;
                 self.hands.finish_post().await;
                 return End::Drained { drained, waited, finished: self.hands.finished };
             }

@@ -188,9 +188,10 @@ impl Hands {
         self.reporter.post.finish().await;
     }
 
-    /// Takes our presence out of the store, if that is possible soon: others see earlier that we are not there.
-    pub async fn leave(&self) {
-        let _ = tokio::time::timeout(LEAVE_WITHIN, self.store.leave(&self.launcher.me)).await;
+    /// Says in the store that we are not there any more, if that is possible soon: others see it earlier than by our
+    /// silence, and people see it later.
+    pub async fn leave(&self, farewell: &Presence) {
+        let _ = tokio::time::timeout(LEAVE_WITHIN, self.store.meet(Some(farewell), &[])).await;
     }
 
     fn start(&mut self, order: Box<StartOrder>) {

@@ -6,6 +6,7 @@ use crate::engine::Disagreement;
 use crate::engine::Notice;
 use crate::engine::RunFacts;
 use crate::engine::StartOrder;
+use crate::job::Ending;
 use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::JobTable;
@@ -104,6 +105,10 @@ impl Reporter {
             let letter = letters::of(&notice, spec, (self.post.now(), &self.redaction));
             letter.into_iter().for_each(|letter| self.post.tell(letter));
         }
+        self.log(notice);
+    }
+
+    fn log(&self, notice: Notice) {
         match notice {
             Notice::StoreConnected { .. } => {}
             Notice::JobRegistered { job, since, again } => {
@@ -175,13 +180,7 @@ impl Reporter {
                 events::job_stale(&job, last_success, stale_after, self.runbook(&job));
             }
             Notice::RunFinished { facts, ending, attempts, output_bytes, again: _ } => {
-                let runbook_url = self.runbook(&facts.run.job).filter(|_| ending.outcome.is_failure());
-                let took = Duration::from_millis(ending.duration_ms);
-                self.metrics.finished(&facts.run.job, ending.outcome, took);
-                events::run_finished(
-                    &claimed(facts),
-                    RunFinished { ending: &ending, attempts, output_bytes, runbook_url },
-                );
+                self.finished(facts, (&ending, attempts, output_bytes));
             }
             Notice::RunUnrecorded { facts, detail } => events::run_unrecorded(&claimed(facts), &detail),
             Notice::RunLost { facts, holder, rerun } => {
@@ -195,6 +194,12 @@ impl Reporter {
                 events::lease_lost(&claimed(facts), holder.as_ref(), policy, unconfirmed_for);
             }
         }
+    }
+
+    fn finished(&self, facts: RunFacts, (ending, attempts, output_bytes): (&Ending, u32, u64)) {
+        let runbook_url = self.runbook(&facts.run.job).filter(|_| ending.outcome.is_failure());
+        self.metrics.finished(&facts.run.job, ending.outcome, Duration::from_millis(ending.duration_ms));
+        events::run_finished(&claimed(facts), RunFinished { ending, attempts, output_bytes, runbook_url });
     }
 
     /// Where people read what to do about a job.

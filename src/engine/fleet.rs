@@ -4,7 +4,7 @@
 //! decided by that, so nothing depends on its being complete or new. It finds what claim answers do not show: open runs
 //! of jobs that this replica has never asked about, or that are in no table any more. Those are read, and watched like
 //! all others. For the same reason all jobs' records are read in one go at the start, after an outage, and when a
-//! member has vanished.
+//! member has left or vanished.
 
 use super::Effect;
 use super::Engine;
@@ -19,15 +19,19 @@ use crate::job::Gathering;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::JobTable;
+use crate::job::PAST_MOST;
 use crate::job::PRESENT_RUNS_MOST;
 use crate::job::Pause;
 use crate::job::Presence;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Step;
+use crate::job::TABLES_MOST;
+use crate::job::TableTerm;
 use crate::schedule::zone_data_version;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +41,8 @@ const MEET_EVERY: Duration = Duration::from_secs(15);
 const MEET_AGAIN: Duration = Duration::from_secs(3);
 /// A presence that was not renewed for so many of those times is that of somebody who is not there.
 const MEETINGS_MISSED: u32 = 3;
-/// A presence that stays unchanged for so long is removed by whoever sees it.
+/// A presence that stays unchanged for so long is removed by whoever sees it; that of a replica once there are
+/// [`PAST_MOST`] newer ones.
 const FORGET_AFTER: Duration = Duration::from_secs(3600);
 /// What a command said is heard by all who meet within this.
 const HEEDED_WITHIN: Duration = Duration::from_secs(60);
@@ -93,8 +98,13 @@ impl Member {
         match self.presence.kind.as_str() {
             Presence::PAUSE => None,
             Presence::COMMAND => Some(HEEDED_WITHIN),
+            Presence::LEFT => Some(Duration::ZERO),
             _ => Some(FORGET_AFTER),
         }
+    }
+
+    fn is_over(&self, now: Boot) -> bool {
+        self.forget_after().is_some_and(|after| now.since(self.since) >= after)
     }
 
     /// Whether it has shown life of late.
@@ -133,6 +143,8 @@ pub struct Fleet {
     pub met_at: Boot,
     /// The names of some of our jobs.
     some_jobs: Arc<[String]>,
+    /// Our table and those before it, newest first: revision, jobs, and when it came into force.
+    tables: VecDeque<(String, u64, Boot)>,
     /// Whether the others were ever seen.
     has_met: bool,
     number: u64,
@@ -154,6 +166,7 @@ impl Fleet {
             about: About::this_program(),
             revision: table.revision.clone(),
             some_jobs: some_jobs(table),
+            tables: VecDeque::from([(table.revision.clone(), table.jobs.len() as u64, now)]),
             members: BTreeMap::new(),
             all_paused: None,
             met_at: Boot::from_nanos(0),
@@ -172,7 +185,20 @@ impl Fleet {
     pub fn change_table(&mut self, table: &JobTable, now: Boot) {
         self.revision.clone_from(&table.revision);
         self.some_jobs = some_jobs(table);
+        self.tables.truncate(TABLES_MOST - 1);
+        self.tables.push_front((table.revision.clone(), table.jobs.len() as u64, now));
         self.next = now;
+    }
+
+    /// Those that are removed from the store. Of the replicas that are not there any more the last ones are kept.
+    fn to_forget(&self, now: Boot) -> Vec<Presence> {
+        let over =
+            self.members.values().map(|member| (&*member.presence, member.is_over(now))).filter(|(_, over)| *over);
+        let (mut past, mut others): (Vec<&Presence>, Vec<&Presence>) =
+            over.map(|(presence, _)| presence).partition(|presence| presence.was_replica());
+        past.sort_by_key(|presence| std::cmp::Reverse(presence.written_at));
+        others.extend(past.into_iter().skip(PAST_MOST));
+        others.into_iter().cloned().collect()
     }
 
     /// When to meet again; while a meeting is under way its end is waited for.
@@ -190,11 +216,8 @@ impl Engine {
         if !self.fleet.under_way && now.boot >= self.fleet.next {
             self.fleet.under_way = true;
             self.fleet.number += 1;
-            let old =
-                |member: &&Member| member.forget_after().is_some_and(|after| now.boot.since(member.since) >= after);
-            let gone = self.fleet.members.values().filter(old).map(|member| (*member.presence).clone()).collect();
             let mine = Box::new(self.presence(now));
-            self.effects.push(Effect::Meet { mine, gone });
+            self.effects.push(Effect::Meet { mine, gone: self.fleet.to_forget(now.boot) });
         }
         if self.fleet.survey == Survey::Wanted && self.drain.is_none() {
             self.fleet.survey = Survey::UnderWay;
@@ -210,7 +233,19 @@ impl Engine {
         }
     }
 
+    /// What is to be kept of this replica when it has drained: it has no runs, and is not there any more.
+    pub fn farewell(&self, now: Now) -> Presence {
+        let mine = self.presence(now);
+        Presence { kind: Presence::LEFT.into(), number: mine.number + 1, runs: Vec::new(), ..mine }
+    }
+
     fn presence(&self, now: Now) -> Presence {
+        let ms = |since: Boot| u64::try_from(now.boot.since(since).as_millis()).unwrap_or(u64::MAX);
+        let term = |(revision, jobs, since): &(String, u64, Boot)| TableTerm {
+            revision: revision.clone(),
+            jobs: *jobs,
+            since_ms: ms(*since),
+        };
         let mut runs: Vec<&RunKey> = self.runs.keys().collect();
         runs.sort_unstable_by_key(|run| run.scheduled_for);
         Presence {
@@ -221,7 +256,8 @@ impl Engine {
             jobs: self.jobs.len().try_into().unwrap_or(u64::MAX),
             some_jobs: Arc::clone(&self.fleet.some_jobs),
             lease_ms: self.lease.as_millis().try_into().unwrap_or(u64::MAX),
-            up_ms: now.boot.since(self.started.boot).as_millis().try_into().unwrap_or(u64::MAX),
+            tables: self.fleet.tables.iter().map(term).collect(),
+            up_ms: ms(self.started.boot),
             offset_ms: self.skew.offset_ms(),
             draining: self.drain.is_some(),
             runs: runs.into_iter().take(PRESENT_RUNS_MOST).map(RunKey::to_string).collect(),
@@ -281,7 +317,7 @@ impl Engine {
     fn see_members(&mut self, now: Now, found: Vec<Arc<Presence>>) {
         let mut before = std::mem::take(&mut self.fleet.members);
         let first = !std::mem::replace(&mut self.fleet.has_met, true);
-        let mut to_look_at = Vec::new();
+        let (mut to_look_at, mut left) = (Vec::new(), Vec::new());
         let me = self.me.clone();
         for presence in found.into_iter().filter(|presence| presence.name != me) {
             let member = match before.remove(&presence.name) {
@@ -299,6 +335,9 @@ impl Engine {
                     member
                 }
                 earlier => {
+                    if earlier.as_ref().is_some_and(|member| member.presence.is_replica()) && !presence.is_replica() {
+                        left.extend(earlier.clone());
+                    }
                     to_look_at.extend(presence.run_keys());
                     let lived = earlier.is_some() || !first;
                     self.heed_command(&presence, lived);
@@ -307,8 +346,13 @@ impl Engine {
             };
             self.fleet.members.insert(member.presence.name.clone(), member);
         }
-        // Who left has ended its runs; or it could not, or somebody removed it.
-        to_look_at.extend(before.into_values().flat_map(|member| member.presence.run_keys().collect::<Vec<_>>()));
+        // Who left has ended its runs; or it could not, or somebody removed it. A tick that it gave back after it had last
+        // said which runs it has, of a job that only its table had, is named nowhere.
+        left.extend(before.into_values());
+        if left.iter().any(|member| member.presence.is_replica()) {
+            self.fleet.survey = Survey::Wanted;
+        }
+        to_look_at.extend(left.iter().flat_map(|member| member.presence.run_keys()));
         for run in to_look_at {
             self.look(run);
         }

@@ -19,8 +19,28 @@ pub const PRESENT_RUNS_MOST: usize = 500;
 /// A replica that has not written its presence for so long is taken for gone: three of its usual meetings.
 const PRESENT_MS: i64 = 45_000;
 
+/// How many of its tables a presence names.
+pub const TABLES_MOST: usize = 5;
+
+/// How many presences of replicas that are not there any more are kept, the newest: they tell what was in force then.
+pub const PAST_MOST: usize = 30;
+
 /// A replica has registered all jobs of its table so long after its start, milliseconds.
 const REGISTERED_MS: i64 = 5_000;
+
+/// A table that a replica has, or had until its next one came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TableTerm {
+    /// Its revision.
+    #[serde(default)]
+    pub revision: String,
+    /// How many jobs it has.
+    #[serde(default)]
+    pub jobs: u64,
+    /// How long before the writing it came into force, by the boot clock of its replica, milliseconds.
+    #[serde(default)]
+    pub since_ms: u64,
+}
 
 /// What a member says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +69,10 @@ pub struct Presence {
     /// How many jobs its table has.
     #[serde(default)]
     pub jobs: u64,
-    /// The names of some of them, so that a table can be told from one of another deployment.
+    /// This table and those before it, newest first, [`TABLES_MOST`] at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tables: Vec<TableTerm>,
+    /// The names of some of its jobs, so that a table can be told from one of another deployment.
     #[serde(default, serialize_with = "write_names", deserialize_with = "read_names")]
     pub some_jobs: Arc<[String]>,
     /// Its lease, milliseconds.
@@ -91,6 +114,8 @@ fn nobody() -> ReplicaId {
 impl Presence {
     /// The kind of a daemon.
     pub const REPLICA: &str = "replica";
+    /// The kind of a daemon that has ended in order: what it was when it left.
+    pub const LEFT: &str = "left";
     /// The kind of a command that changed something: it names runs and jobs ([`Presence::some_jobs`]) to look at.
     pub const COMMAND: &str = "command";
     /// The kind of [`Presence::pause_of_all`].
@@ -107,6 +132,7 @@ impl Presence {
             revision: String::new(),
             zone_data: String::new(),
             jobs: 0,
+            tables: Vec::new(),
             some_jobs: Arc::default(),
             lease_ms: 0,
             up_ms: 0,
@@ -155,6 +181,26 @@ impl Presence {
         self.kind == Self::REPLICA
     }
 
+    /// Whether it is, or was, one that runs jobs.
+    pub fn was_replica(&self) -> bool {
+        self.is_replica() || self.kind == Self::LEFT
+    }
+
+    /// When it started, by the store's clock, milliseconds since the epoch.
+    pub fn came_at(&self) -> i64 {
+        self.before(self.up_ms)
+    }
+
+    /// So long before it was written, by the store's clock, milliseconds since the epoch.
+    pub fn before(&self, ms: u64) -> i64 {
+        self.written_at.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX))
+    }
+
+    /// The table that it had at an instant (store clock, milliseconds since the epoch), where it still knows.
+    pub fn table_at(&self, at: i64) -> Option<&TableTerm> {
+        self.tables.iter().find(|term| self.before(term.since_ms) <= at)
+    }
+
     /// The runs that it names and that we can read.
     pub fn run_keys(&self) -> impl Iterator<Item = RunKey> {
         self.runs.iter().filter_map(|id| RunKey::parse(id))
@@ -175,6 +221,26 @@ impl Gathering {
     pub fn replicas(&self) -> impl Iterator<Item = &Presence> {
         let there = |member: &&Presence| member.is_replica() && self.at - member.written_at < PRESENT_MS;
         self.members.iter().map(Arc::as_ref).filter(there)
+    }
+
+    /// The replicas that are not there any more and of which the store still knows, those that were there last first.
+    pub fn past(&self) -> Vec<&Presence> {
+        let gone = |member: &&Presence| {
+            member.was_replica() && !(member.is_replica() && self.at - member.written_at < PRESENT_MS)
+        };
+        let mut past: Vec<&Presence> = self.members.iter().map(Arc::as_ref).filter(gone).collect();
+        past.sort_by_key(|member| std::cmp::Reverse(member.written_at));
+        past
+    }
+
+    /// The replicas of which the store still knows that they were there at an instant (its clock, milliseconds since the
+    /// epoch). One that ended without a word is known until it last wrote.
+    pub fn there_at(&self, at: i64) -> impl Iterator<Item = &Presence> {
+        let present: Vec<&ReplicaId> = self.replicas().map(|replica| &replica.name).collect();
+        self.members.iter().map(Arc::as_ref).filter(move |member| {
+            let until = if present.contains(&&member.name) { i64::MAX } else { member.written_at };
+            member.was_replica() && (member.came_at()..=until).contains(&at)
+        })
     }
 
     /// Whether a job, which was registered last at an instant (store clock, milliseconds), is in the table of no replica
@@ -208,6 +274,33 @@ mod tests {
         let read = Presence::from_text("web-1", &text);
         assert_eq!(read, Presence { written_at: 9, ..mine });
         assert_eq!(read.run_keys().collect::<Vec<_>>(), [run]);
+    }
+
+    #[test]
+    fn who_was_there_at_an_instant_is_told_with_the_table_that_was_in_force() {
+        let term = |revision: &str, since_ms| TableTerm { revision: revision.into(), jobs: 1, since_ms };
+        let replica = |name: &str, kind: &str, (written_at, up_ms), tables: &[TableTerm]| {
+            let new = Presence::new(ReplicaId::new(name, "1"), kind);
+            Arc::new(Presence { written_at, up_ms, tables: tables.to_vec(), ..new })
+        };
+        let gathering = Gathering {
+            at: 1_000_000,
+            members: vec![
+                replica("web", Presence::REPLICA, (990_000, 390_000), &[term("two", 40_000), term("one", 390_000)]),
+                replica("left", Presence::LEFT, (700_000, 200_000), &[term("one", 200_000)]),
+                replica("died", Presence::REPLICA, (400_000, 100_000), &[]),
+                replica("ada", Presence::COMMAND, (990_000, 990_000), &[]),
+            ],
+        };
+        let at = |at| gathering.there_at(at).map(|replica| replica.name.to_string()).collect::<Vec<_>>();
+        assert_eq!(at(299_999), [""; 0]);
+        assert_eq!(at(400_000), ["died-1"]);
+        assert_eq!(at(450_000), [""; 0], "nobody is known to have been there");
+        assert_eq!(at(650_000), ["web-1", "left-1"]);
+        assert_eq!(at(999_999), ["web-1"], "also since it last wrote");
+        assert_eq!(gathering.past().iter().map(|past| past.name.as_str()).collect::<Vec<_>>(), ["left-1", "died-1"]);
+        let revision = |at| gathering.members[0].table_at(at).map(|term| term.revision.as_str());
+        assert_eq!([599_999, 600_000, 949_999, 950_000].map(revision), [None, Some("one"), Some("one"), Some("two")]);
     }
 
     #[test]

@@ -103,10 +103,11 @@ pub struct Jobs {
     view: Freshness,
 }
 
-/// Replicas, and how good it is what is told of them.
+/// Replicas, also those that are not there any more, and how good it is what is told of them.
 #[derive(Debug, Serialize)]
 pub struct Replicas {
     replicas: Vec<ReplicaView>,
+    past: Vec<ReplicaView>,
     view: Freshness,
 }
 
@@ -220,7 +221,7 @@ pub async fn run(State(site): State<Arc<Site>>, Path(run): Path<String>, raw: Ra
 pub async fn replicas(State(site): State<Arc<Site>>, raw: RawQuery) -> Found {
     query(raw, &[])?;
     let look = site.look().await;
-    told(&Replicas { replicas: look.replicas, view: look.status.view })
+    told(&Replicas { replicas: look.replicas, past: look.past, view: look.status.view })
 }
 
 /// `GET /api/v1/version`

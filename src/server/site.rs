@@ -28,6 +28,8 @@ pub struct Look {
     pub status: Status,
     pub jobs: Vec<Job>,
     pub replicas: Vec<ReplicaView>,
+    /// The last ones that are not there any more.
+    pub past: Vec<ReplicaView>,
 }
 
 impl Site {
@@ -45,7 +47,7 @@ impl Site {
         let jobs = view::jobs(&seen, &standing.table, now.wall);
         let ready = self.parts.board.is_ready();
         let status = Status::of((&self.parts.me, self.fleet.url()), (&standing, ready), (&seen, &jobs), now);
-        Look { now, status, jobs, replicas: view::replicas(&seen) }
+        Look { now, status, jobs, replicas: view::replicas(&seen), past: view::past(&seen) }
     }
 }
 

@@ -331,6 +331,11 @@ pub fn replicas(seen: &Seen) -> Vec<ReplicaView> {
     seen.view.iter().flat_map(|view| view.replicas.clone()).collect()
 }
 
+/// The last ones that are not there any more.
+pub fn past(seen: &Seen) -> Vec<ReplicaView> {
+    seen.view.iter().flat_map(|view| view.past.clone()).collect()
+}
+
 /// Who this replica is.
 #[derive(Debug, Clone)]
 pub struct Identity {

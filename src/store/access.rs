@@ -1,12 +1,14 @@
 //! What a store's URL cannot or should not hold: accounts and certificates in files.
 
+use crate::job::CA_FILE_BYTES_MOST;
+use crate::job::authorities;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
-
-/// A file of certificates is shorter: those of all public authorities are 200 KiB.
-const BYTES_MOST: u64 = 4 << 20;
 
 /// Accounts and certificates. The files are read at each connecting, so what is renewed in them is in force at the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,6 +41,55 @@ impl Access {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// What the files of certificates hold now, each looked at: drivers that read them themselves would wait for a pipe,
+    /// and do not say which file is at fault.
+    ///
+    /// # Errors
+    /// In words: which file, and what is wrong with it.
+    pub(super) fn papers(&self) -> Result<Papers, String> {
+        fn read<T>(path: &Path, look: impl Fn(&[u8]) -> Result<T, String>) -> Result<Vec<u8>, String> {
+            let pem = bytes_of(path)?;
+            look(&pem).map_err(|error| format!("`{}` {error}", path.display()))?;
+            Ok(pem)
+        }
+        let ca = self.ca_file.as_deref().map(|path| read(path, authorities)).transpose()?;
+        let own = match (&self.cert_file, &self.key_file) {
+            (Some(certificate), Some(key)) => Some((read(certificate, certificates)?, read(key, private_key)?)),
+            _ => None,
+        };
+        Ok(Papers { ca, own })
+    }
+}
+
+/// Certificates and a key, PEM.
+pub(super) struct Papers {
+    /// The authorities that may vouch for the server.
+    pub ca: Option<Vec<u8>>,
+    /// Our certificate with those that vouch for it, and its key.
+    pub own: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// The certificates of a PEM file, one at least.
+///
+/// # Errors
+/// There is none, or one that cannot be read. The text follows the name of the file.
+pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Err(error) => Err(format!("has a certificate that cannot be read: {error}")),
+        Ok(list) if list.is_empty() => Err("has no certificate in it: write PEM, `-----BEGIN CERTIFICATE-----`".into()),
+        Ok(list) => Ok(list),
+    }
+}
+
+/// The private key of a PEM file.
+///
+/// # Errors
+/// There is none. The text follows the name of the file.
+pub(super) fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_slice(pem)
+        .map_err(|_| "has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`".to_owned())
 }
 
 /// Reads a file whole.
@@ -47,11 +98,17 @@ impl Access {
 /// In words: which file, and what is wrong with it.
 pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(BYTES_MOST + 1).read_to_end(&mut bytes));
     let shown = path.display();
+    // A pipe would be waited for.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(format!("`{shown}` is not a regular file: it is read again at each connecting, so write one"));
+    }
+    let read = File::open(path).and_then(|file| file.take(CA_FILE_BYTES_MOST + 1).read_to_end(&mut bytes));
     match read {
         Err(error) => Err(format!("read `{shown}`: {error}")),
-        Ok(_) if bytes.len() as u64 > BYTES_MOST => Err(format!("`{shown}` is larger than {} MiB", BYTES_MOST >> 20)),
+        Ok(_) if bytes.len() as u64 > CA_FILE_BYTES_MOST => {
+            Err(format!("`{shown}` is larger than {} MiB", CA_FILE_BYTES_MOST >> 20))
+        }
         Ok(_) => Ok(bytes),
     }
 }
@@ -68,6 +125,7 @@ pub(super) fn word_of(path: &Path) -> Result<String, String> {
     match text {
         "" => Err(format!("`{shown}` is empty")),
         _ if text.contains(['\n', '\r']) => Err(format!("`{shown}` has more than one line")),
+        _ if text.contains('\0') => Err(format!("`{shown}` has a NUL byte, which no user and no password has")),
         _ => Ok(text.to_owned()),
     }
 }
@@ -98,5 +156,11 @@ mod tests {
             }
         }
         assert!(word_of(&folder.path().join("absent")).unwrap_err().starts_with("read `"));
+        assert!(word_of(folder.path()).unwrap_err().ends_with("so write one"));
+        let pipe = folder.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(word_of(&pipe).unwrap_err().ends_with("so write one"), "and nobody waits for its other end");
+        let access = Access { ca_file: Some(pipe), ..Access::default() };
+        assert!(access.papers().is_err_and(|error| error.ends_with("so write one")));
     }
 }

@@ -7,7 +7,8 @@ pub enum ErrorKind {
     NotSent,
     /// It was sent and not answered, or answered with an error: it may have been applied. Never a verdict.
     MaybeApplied,
-    /// It was refused by a server that takes no writes: a replica, or a primary until a moment ago. Nothing happened.
+    /// It was refused by a server that takes no writes: a replica, a primary until a moment ago, or one that is set so.
+    /// Nothing happened.
     ReadOnly,
     /// It was applied, and not confirmed by as many replicas as must have it: a failover may undo it. Asked again, it is
     /// answered once they have it.

@@ -16,6 +16,7 @@ mod memory;
 #[cfg(feature = "mysql")]
 mod mysql;
 mod open;
+mod place;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod records;

@@ -24,13 +24,16 @@ const REDIS: [&str; 6] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel"
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// The part before the colon names no driver.
-    #[error("store {found:?} does not exist: write {EXISTING}{hint}")]
+    #[error("store {found:?} does not exist: write {EXISTING} ({hint})")]
     Unknown {
         /// What stood before the colon.
         found: String,
-        /// What may have been meant; empty where nothing comes to mind.
-        hint: String,
+        /// What was meant.
+        hint: &'static str,
     },
+    /// The same where nothing comes to mind: it may be a part of a password, and is not repeated.
+    #[error("what stands before the colon is no kind of store: write {EXISTING}")]
+    Strange,
     /// There is no scheme.
     #[error("the store has no scheme: write {EXISTING}{hint}")]
     NoScheme {
@@ -106,9 +109,10 @@ pub fn open_with(
         Some((_, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {
             Err(OpenError::NoScheme { hint: " (for a host and a port write redis://host:6379)" })
         }
-        Some((scheme, _)) if is_word(scheme) => {
-            Err(OpenError::Unknown { found: format!("{scheme}:"), hint: hint(scheme) })
-        }
+        Some((scheme, _)) if is_word(scheme) => Err(match hint(scheme) {
+            Some(hint) => OpenError::Unknown { found: format!("{scheme}:"), hint },
+            None => OpenError::Strange,
+        }),
         // Without a scheme it can be anything, also a password: nothing of it is repeated.
         _ => Err(OpenError::NoScheme { hint: hint_without_scheme(url) }),
     }
@@ -162,9 +166,9 @@ fn hint_without_scheme(text: &str) -> &'static str {
     }
 }
 
-fn hint(scheme: &str) -> String {
+fn hint(scheme: &str) -> Option<&'static str> {
     let scheme = scheme.to_ascii_lowercase();
-    let text = match scheme.as_str() {
+    Some(match scheme.as_str() {
         "valkeys" | "redis+tls" | "redis+ssl" | "redis-tls" => "write rediss:// for TLS",
         "sentinel" | "redis-sentinel" | "valkey+sentinel" => "write redis+sentinel://h1,h2,h3/mymaster",
         "cluster" | "redis-cluster" | "valkey+cluster" => "write redis+cluster://h1,h2",
@@ -188,9 +192,8 @@ fn hint(scheme: &str) -> String {
         other if near(other, "consul") => "did you mean `consul://`?",
         other if near(other, "memcached") => "did you mean `memcached://`?",
         other if near(other, "memory") => "did you mean `memory:`?",
-        _ => return String::new(),
-    };
-    format!(" ({text})")
+        _ => return None,
+    })
 }
 
 /// Whether one is the other with at most two letters added, left out, changed or swapped.
@@ -268,6 +271,8 @@ mod tests {
             "user:s3cret@cache",
             ":s3cret@cache",
             "s3cret",
+            "s3cret://x",
+            "s3cret:x",
             "",
             "sqlite:",
             "sqlite::memory:",

@@ -15,6 +15,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 /// A job's record and those of its runs.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +36,30 @@ pub(super) struct HistoryChange {
 #[derive(Debug, Clone, Default)]
 pub(super) struct HistoryRecords(pub VecDeque<HistoryEntry>);
 
+/// The run that a step is about: the one that was ordered with its key before, else that of its tick.
+pub(super) fn run_of<'a>(runs: &'a BTreeMap<Tick, RunRecord>, step: &Step) -> Option<&'a RunRecord> {
+    let ordered = match step {
+        Step::Order(order) if !order.key.is_empty() => runs.values().find(|run| run.order_key == order.key),
+        _ => None,
+    };
+    ordered.or_else(|| runs.get(&step.run()?.scheduled_for))
+}
+
+/// The ticks that a step settles as a range, where it does.
+pub(super) fn settled_by(step: &Step) -> Option<RangeInclusive<Tick>> {
+    match step {
+        Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
+            Some(*first..=run.scheduled_for)
+        }
+        _ => None,
+    }
+}
+
+/// The first of some ticks, in their order, that a schedule made: runs by hand are not counted in ranges.
+pub(super) fn lowest_of(mut ticks: impl Iterator<Item = Tick>) -> Option<Tick> {
+    ticks.find(|tick| !tick.is_manual())
+}
+
 impl JobRecords {
     /// What a step needs to see, in a store that is that.
     pub fn picture(&self, step: &Step, store: &Identity) -> Picture {
@@ -42,28 +67,11 @@ impl JobRecords {
         let finals = self.runs.values().filter(|run| !run.is_open()).map(|run| run.scheduled_for);
         Picture {
             job: self.job.clone(),
-            run: self.run(step).cloned(),
+            run: run_of(&self.runs, step).cloned(),
             open,
             oldest: finals.take(DROPPED_MOST).collect(),
-            lowest: self.lowest(step),
+            lowest: settled_by(step).and_then(|range| lowest_of(self.runs.range(range).map(|(tick, _)| *tick))),
             store: store.clone(),
-        }
-    }
-
-    fn run(&self, step: &Step) -> Option<&RunRecord> {
-        let ordered = match step {
-            Step::Order(order) if !order.key.is_empty() => self.runs.values().find(|run| run.order_key == order.key),
-            _ => None,
-        };
-        ordered.or_else(|| self.runs.get(&step.run()?.scheduled_for))
-    }
-
-    fn lowest(&self, step: &Step) -> Option<Tick> {
-        match step {
-            Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
-                self.runs.range(*first..=run.scheduled_for).map(|(tick, _)| *tick).find(|tick| !tick.is_manual())
-            }
-            _ => None,
         }
     }
 

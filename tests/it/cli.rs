@@ -106,7 +106,7 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
     let table = Table::new(GOOD);
     for (flag, value, found) in [
         ("--store", "rabbit://cache", "redis://"),
-        ("--store", "redis://cache:port", "the port after the host"),
+        ("--store", "redis://cache:port", "the port after a host"),
         ("--store", "cache:6379", "write redis://host:6379"),
         ("--namespace", "Batch_Jobs", "--namespace batch-jobs"),
         ("--store-file", "/no/such/file", "/no/such/file"),

@@ -260,6 +260,7 @@ conformance! {
         two_orders_with_one_key_are_one_run
         a_key_is_known_for_as_long_as_its_run
         a_manual_run_takes_the_slot_and_no_tick
+        an_attempt_given_back_is_superseded_once_a_manual_run_began
         a_range_is_settled_across_manual_runs
         a_run_that_was_ordered_and_cancelled_does_not_begin
         nothing_of_a_paused_job_is_claimed_begun_or_ordered

@@ -259,6 +259,14 @@ fn order_of(
     Order { run, owner, by: format!("ada \"{}\"", made.owner), key, runs_for, despite_pause }
 }
 
+/// Calls a job stale, by what its record says or by something else.
+fn call_of(made: &Move, (job, tick): (JobName, Tick), (known, early): (Option<&JobRecord>, bool)) -> Step {
+    let last_success = known.map_or(Some(tick), |record| record.last_success);
+    let since = known.map_or(7, |record| record.since);
+    let after_ms = if early { 48 * HOUR_MS } else { 60_000 };
+    Step::CallStale { job, by: replica(&format!("web-{}", made.owner)), last_success, since, after_ms }
+}
+
 /// The step that a move makes of what is there.
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
@@ -315,10 +323,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
         }
         What::CallStale { knows, early } => {
             let known = model.job(&job).filter(|_| *knows);
-            let last_success = known.map_or(Some(run.scheduled_for), |record| record.last_success);
-            let since = known.map_or(7, |record| record.since);
-            let after_ms = if *early { 48 * HOUR_MS } else { 60_000 };
-            Step::CallStale { job, by: replica(&format!("web-{}", made.owner)), last_success, since, after_ms }
+            call_of(made, (job, run.scheduled_for), (known, *early))
         }
         What::Renew => Step::Renew { run, owner, start },
         What::Reassert { begun, exclusive } => {

@@ -33,5 +33,7 @@ mod server_api;
 mod server_page;
 mod sql_store;
 mod sqlite_store;
+mod store_table;
 mod support;
 mod why;
+mod wrong_stores;

@@ -7,6 +7,7 @@ use crate::support::client::send;
 use crate::support::daemon::Daemon;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use serde_json::json;
 use std::fs;
@@ -344,4 +345,26 @@ fn any_replica_answers_for_the_fleet() {
     let run = answer.json()["run_id"].as_str().unwrap().to_owned();
     let open = |address: &str| get(address, "/api/v1/jobs/long").json()["running"][0]["run_id"] == run.as_str();
     until("the run of one is seen by both", || open(&first) && open(&second));
+}
+
+#[test]
+fn who_has_left_is_told_with_its_table_and_what_was_in_force_then() {
+    let scene = Scene::new(JOBS);
+    let (mut one, first) = scene.start("web-1");
+    let run = one.wait_for_job("run_finished", "good")["run_id"].as_str().unwrap().to_owned();
+    let revision = get(&first, "/api/v1/status").json()["table"]["revision"].as_str().unwrap().to_owned();
+    one.signal(Signal::SIGTERM);
+    assert_eq!(one.wait_for_exit(), 0);
+    let (_two, second) = scene.start("web-2");
+    let document = Document::read(&second);
+    let replicas = document.get(&second, "/api/v1/replicas", "/api/v1/replicas");
+    let past = &replicas["past"][0];
+    assert_eq!((&past["name"], &past["left"]), (&one.replica().into(), &true.into()));
+    assert_eq!((&past["tables"][0]["revision"], &past["tables"][0]["jobs"]), (&revision.as_str().into(), &5.into()));
+    let path = format!("/api/v1/jobs/good/why?at={}", run.split_once('@').unwrap().1);
+    let why = document.get(&second, &path, "/api/v1/jobs/{name}/why");
+    let told = format!("there were then: {} with table {} (5 jobs)", one.replica(), &revision[..12]);
+    assert!(why["facts"].as_array().unwrap().contains(&told.as_str().into()), "{told}: {why}");
+    let page = get(&second, "/").body;
+    assert!(page.contains("Replicas that are not there any more") && page.contains(&one.replica()), "{page}");
 }

@@ -6,6 +6,7 @@ mod tables;
 
 use crate::support::bench::Kind;
 use crate::support::bench::open;
+use crate::support::daemon::Launch;
 use crate::support::proxy::Proxy;
 use crate::support::scene::claim_of;
 use crate::support::scene::ending;
@@ -14,6 +15,7 @@ use crate::support::scene::replica;
 use crate::support::sql_server;
 use crate::support::sql_server::Alone;
 use crate::support::sql_server::SqlServer;
+use crate::support::wait_until;
 use onecron::clock::Clock;
 use onecron::clock::SystemClock;
 use onecron::job::Decision;
@@ -103,7 +105,7 @@ impl Place {
     async fn until_held(&self, name: &str) {
         let sql = format!("SELECT job FROM onecron_job WHERE job = '{name}' FOR UPDATE NOWAIT");
         let held = || async { !self.server.try_sql_in(&self.database, &sql) };
-        crate::support::wait_until("somebody has the row", held).await;
+        wait_until("somebody has the row", held).await;
     }
 }
 
@@ -201,24 +203,21 @@ async fn a_server_that_is_killed_in_a_burst_keeps_what_it_acknowledged() {
         for racer in 0..4 {
             let store = open(&url, "default");
             racers.spawn(async move {
-                let (who, mut won, mut failed) = (format!("web-{racer}"), Vec::new(), 0);
+                let (who, mut won) = (format!("web-{racer}"), Vec::new());
                 for n in 1..=100 {
                     match store.apply(&[claim(&run("job", n), &who)]).await {
                         Ok(answers) if answers[0].verdict == Verdict::Won => won.push(n),
                         // After the restart nothing is claimed before the job is registered again.
                         Ok(_) => {}
-                        Err(_) => {
-                            failed += 1;
-                            tokio::time::sleep(Duration::from_millis(20)).await;
-                        }
+                        Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
                     }
                 }
-                (who, won, failed)
+                (who, won)
             });
         }
         let store = open(&url, "default");
         let begun = || async { store.apply(&[Step::Read { run: run("job", 5) }]).await.unwrap()[0].run.is_some() };
-        crate::support::wait_until("the burst is going", begun).await;
+        wait_until("the burst is going", begun).await;
         let server = tokio::task::spawn_blocking(move || {
             server.kill();
             server.start_again();
@@ -228,7 +227,7 @@ async fn a_server_that_is_killed_in_a_burst_keeps_what_it_acknowledged() {
         let results = racers.join_all().await;
         let store = open(&url, "default");
         let mut wins = 0;
-        for (who, won, _) in &results {
+        for (who, won) in &results {
             for n in won {
                 let read = Step::Read { run: run("job", *n) };
                 let answer = store.apply(&[register("job"), read]).await.unwrap().remove(1);
@@ -328,6 +327,43 @@ async fn an_account_that_is_not_let_in_and_a_database_that_is_not_there_are_said
     let text = error.to_string();
     assert!(error.kind == ErrorKind::Misconfigured && text.contains("user and password"), "{text}");
     assert!(!text.contains("s3cret"), "{text}");
+}
+
+/// It can be a primary that is about to be replaced, or one that will be written to again: nobody gives up, and a command
+/// says what it is.
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_read_only_and_used_again_when_it_takes_some() {
+    for server_kind in KINDS {
+        let Some(server) = Alone::new(server_kind) else { continue };
+        let url = server.url(&server.make_database());
+        let store = open(&url, "default");
+        store.apply(&[register("job")]).await.unwrap();
+        set_read_only(&server, server_kind, true);
+        wait_until("it takes no writes", async || store.server_time().await.is_err()).await;
+        let (kind, text) = fails_fast(&store).await;
+        assert!(kind == ErrorKind::ReadOnly && text.contains("set to read only"), "{text}");
+        let run = run("job", 1);
+        let shown = run.to_string();
+        for words in [vec!["trigger", "job"], vec!["cancel", &shown]] {
+            let output = Launch::new(&words).arg("--store").arg(&url).output();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert!(output.status.code() == Some(69) && said.contains("set to read only"), "{said}");
+        }
+        set_read_only(&server, server_kind, false);
+        wait_until("it takes writes", async || store.server_time().await.is_ok()).await;
+        assert_eq!(verdict_at_last(&store, claim(&run, "web-1")).await, Verdict::Won, "{server_kind:?}");
+    }
+}
+
+/// For the whole server, and for sessions that are open.
+fn set_read_only(server: &SqlServer, kind: Kind, on: bool) {
+    if kind == Kind::MariaDb {
+        server.sql(&format!("SET GLOBAL read_only = {}", u8::from(on)));
+        return;
+    }
+    let word = if on { "on" } else { "off" };
+    server.sql(&format!("ALTER SYSTEM SET default_transaction_read_only = {word}"));
+    server.sql("SELECT pg_reload_conf()");
 }
 
 /// What somebody else's settlement looks like.

@@ -105,6 +105,18 @@ async fn a_folder_is_no_file() {
     assert!(error.to_string().contains("is a folder: name a file in it"), "{error}");
 }
 
+/// SQLite says of those that the disk is broken, or full.
+#[tokio::test]
+async fn a_pipe_or_a_device_is_no_file() {
+    let file = File::new();
+    nix::unistd::mkfifo(&file.path(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for path in [file.path().as_path(), Path::new("/dev/full"), Path::new("/dev/null")] {
+        let error = open_file(path).server_time().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains("is not a regular file"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn the_database_of_another_program_is_refused() {
     let file = File::new();

@@ -29,7 +29,7 @@ pub enum Mutant {
     NumberIgnored,
     /// The store compares nothing but the state when a watcher decides.
     CompareStateOnly,
-    /// The slot is free as soon as its run is called lost.
+    /// The slot is free as soon as its run is called lost, and nobody asks whether that one is still going.
     SlotFreedAtLost,
     /// An earlier tick may begin after a later one.
     NoSupersededCheck,

@@ -173,6 +173,7 @@ impl Kept {
                     *seen = run.seen();
                 }
             }
+            (Mutant::SlotFreedAtLost, Step::Begin { .. }) => self.forget_open(RunState::Lost),
             _ => {}
         }
         let answer = self.apply(&step, now);
@@ -194,9 +195,22 @@ impl Kept {
             {
                 job.slot = None;
             }
+            (Mutant::SlotFreedAtLost, Step::Begin { .. }) => {
+                let forgotten = old.open.iter().filter(|open| self.runs.get(open).is_some_and(RunRecord::is_open));
+                job.open.extend(forgotten.filter(|open| !job.open.contains(open)).copied().collect::<Vec<_>>());
+                job.open.sort();
+            }
             _ => {}
         }
         answer
+    }
+
+    /// For the length of one step, as if none of these were there.
+    fn forget_open(&mut self, state: RunState) {
+        let runs = &self.runs;
+        if let Some(job) = &mut self.job {
+            job.open.retain(|open| runs.get(open).is_none_or(|run| run.state != state));
+        }
     }
 
     /// As `store::Records` does it, which cannot be spoilt from outside.

@@ -164,11 +164,10 @@ fn orders(world: &World) -> Result<(), String> {
 
 /// Some minutes after the last fault nothing is open whose owner is gone.
 pub fn closed(world: &World) -> Result<(), String> {
-    let table = &world.versions[world.versions.len() - 1];
     for (name, job) in world.records.jobs() {
-        let listed = table.jobs.iter().any(|spec| spec.name == *name);
+        let listed = world.lists(name);
         for record in world.records.runs(name).filter(|record| record.is_open()) {
-            // What was not begun of a job that is in no table any more waits longer for somebody who has it.
+            // What was not begun of a job that is in no replica's table waits longer for somebody who has it.
             let unbegun = matches!(record.state, RunState::Claimed | RunState::Abandoned);
             // What was ordered may begin for five minutes.
             let waits = if record.scheduled_for.is_manual() { 7 * MINUTE } else { 2 * MINUTE };

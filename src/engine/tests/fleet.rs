@@ -4,6 +4,9 @@ use super::answers::*;
 use super::*;
 use crate::engine::About;
 use crate::engine::Disagreement;
+use crate::job::PAST_MOST;
+use crate::job::TABLES_MOST;
+use crate::job::TableTerm;
 
 const BEGUN: (RunState, u32, u64) = (RunState::Begun, 1, 2);
 
@@ -95,7 +98,8 @@ fn a_replica_says_who_it_is_and_which_runs_it_has() {
     let (mine, gone) = bench.until_it_meets();
     let up_ms = u64::try_from(bench.clock() + 60_000).unwrap();
     let runs = vec![run().to_string()];
-    assert_eq!(mine, Presence { name: me(), offset_ms: Some(0), up_ms, runs, ..member(2) });
+    let tables = vec![TableTerm { revision: member(2).revision, jobs: 1, since_ms: up_ms }];
+    assert_eq!(mine, Presence { name: me(), offset_ms: Some(0), up_ms, runs, tables, ..member(2) });
     assert_eq!(gone, []);
     assert!((14_500..=15_000).contains(&bench.clock()), "every 15 s: {}", bench.clock());
 }
@@ -189,6 +193,21 @@ fn all_jobs_are_read_at_the_start_after_an_outage_and_when_a_member_has_vanished
     assert_eq!((surveys(&effects), meeting(&effects).is_some()), (1, true), "after an outage: {effects:?}");
 }
 
+/// It may have given a tick back after it had last said what it has, of a job that is in no other table.
+#[test]
+fn all_jobs_are_read_when_a_replica_has_left() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.tell(Event::Surveyed { result: Ok(Vec::new()) });
+    let person = Presence { number: 1, ..Presence::new(ReplicaId::new("ada", "1"), Presence::COMMAND) };
+    assert_eq!(surveys(&bench.meet(&[member(1), person])), 0);
+    assert_eq!(surveys(&bench.meets(&[member(2)])), 0, "a command is over");
+    let effects = bench.meets(&[]);
+    assert_eq!(surveys(&effects), 1);
+    let open = vec![stray().scheduled_for];
+    let jobs = vec![(stray().job, JobRecord { open, ..job_record(TICK) })];
+    assert_eq!(reads(&bench.tell(Event::Surveyed { result: Ok(jobs) })), [stray()]);
+}
+
 /// It came, began a run and died before it said so.
 #[test]
 fn a_member_that_was_seen_once_is_missed_as_well() {
@@ -229,10 +248,70 @@ fn a_run_of_a_job_that_is_in_no_table_ends_where_nobody_goes_on_with_it() {
     }
 }
 
+/// Who looks for what was in force at an instant finds it there.
 #[test]
-fn a_presence_that_nobody_renews_is_removed_after_an_hour() {
+fn a_presence_names_the_last_tables_and_since_when_it_had_them() {
     let mut bench = Bench::ready(&[job("a")], 10);
-    let old = member(1);
+    for n in 1..=5 {
+        bench.meet(&[]);
+        bench.pass(ms(1_000));
+        let jobs = vec![Arc::new(job("a")), Arc::new(job("b"))];
+        let next =
+            JobTable { jobs, scheduler: SchedulerSpec::default(), revision: n.to_string(), ..JobTable::default() };
+        let effects = bench.tell(Event::TableChanged(Arc::new(next)));
+        let (mine, _) = meeting(&effects).expect("the others are told at once");
+        assert_eq!((&mine.tables[0].revision, mine.tables[0].since_ms, mine.tables[0].jobs), (&n.to_string(), 0, 2));
+        assert_eq!(mine.tables.len(), TABLES_MOST.min(n + 1));
+        assert_eq!(mine.tables[1].since_ms, if n == 1 { mine.up_ms } else { 1_000 });
+    }
+}
+
+#[test]
+fn a_replica_that_has_drained_leaves_word_of_what_it_was() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.meet(&[]);
+    let (mine, _) = bench.until_it_meets();
+    let farewell = bench.engine.farewell(bench.now);
+    assert_eq!(farewell, Presence { kind: Presence::LEFT.into(), number: 3, ..mine });
+}
+
+#[test]
+fn all_jobs_are_read_when_a_replica_has_said_farewell() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.tell(Event::Surveyed { result: Ok(Vec::new()) });
+    let named = Presence { runs: vec![stray().to_string()], ..member(1) };
+    bench.meet(std::slice::from_ref(&named));
+    bench.reply(vec![answer(Verdict::Read)]);
+    let left = Presence { kind: Presence::LEFT.into(), number: 2, runs: Vec::new(), ..named };
+    let effects = bench.meets(std::slice::from_ref(&left));
+    assert_eq!((surveys(&effects), reads(&effects)), (1, vec![stray()]), "what it had is looked at");
+    bench.tell(Event::Surveyed { result: Ok(Vec::new()) });
+    bench.reply(vec![answer(Verdict::Read)]);
+    let after: Vec<usize> = (0..5).map(|_| surveys(&bench.meets(std::slice::from_ref(&left)))).collect();
+    assert_eq!(after, [0; 5], "it is not missed");
+}
+
+#[test]
+fn the_last_replicas_that_are_gone_are_kept_and_those_before_them_removed() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    let left = |n: usize| Presence {
+        name: ReplicaId::new("left", &n.to_string()),
+        written_at: i64::try_from(n).unwrap(),
+        ..Presence::new(me(), Presence::LEFT)
+    };
+    let died = Presence { name: ReplicaId::new("died", "1"), ..member(1) };
+    let all: Vec<Presence> = std::iter::once(died.clone()).chain((1..=PAST_MOST + 2).map(left)).collect();
+    bench.meet(&all);
+    assert_eq!(bench.until_it_meets().1, [left(2), left(1)], "who is silent may be there");
+    bench.meet(&all);
+    bench.pass(ms(3_600_000));
+    assert_eq!(bench.until_it_meets().1, [left(2), left(1), died], "by when they were there last");
+}
+
+#[test]
+fn a_presence_of_an_unknown_kind_that_nobody_renews_is_removed_after_an_hour() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    let old = Presence { kind: "some-tool".into(), ..member(1) };
     bench.meet(std::slice::from_ref(&old));
     let mut meetings = 0;
     loop {

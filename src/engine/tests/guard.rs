@@ -214,6 +214,24 @@ fn all_jobs_are_registered_once_one_was_with_another_identity() {
     assert_eq!(jobs, ["b"]);
 }
 
+/// Two changes shortly after one another: each job may have met another of the two stores that came.
+#[test]
+fn a_job_that_met_a_store_which_was_replaced_at_once_is_registered_again() {
+    let mut bench = Bench::ready(&[job("a"), job("b")], 10);
+    let with = |identity: &str| registered(JobRecord { identity: identity.into(), ..gap() });
+    let registers = |bench: &mut Bench, job: &str| {
+        bench.engine.outbox.want(Topic::Register(name(job)));
+        bench.tell(Event::Woke);
+    };
+    let jobs = |effects: &[Effect]| asked(effects).iter().map(|step| step.job().to_string()).collect::<Vec<_>>();
+    registers(&mut bench, "a");
+    assert_eq!(jobs(&bench.reply(vec![with("second")])), ["b"]);
+    assert_eq!(jobs(&bench.reply(vec![with("third")])), ["a"], "the second one is no more, or a server of several");
+    assert_eq!(jobs(&bench.reply(vec![with("second")])), [""; 0], "of several: each job stays where it was");
+    registers(&mut bench, "b");
+    assert_eq!(jobs(&bench.reply(vec![with("third")])), [""; 0]);
+}
+
 #[test]
 fn a_store_that_went_back_is_told_that_something_is_missing() {
     let mut bench = Bench::running(job("a"));

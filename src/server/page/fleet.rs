@@ -233,10 +233,38 @@ fn strip(look: &Look) -> Markup {
                     tbody { @for replica in &look.replicas { (member(replica, now)) } }
                 }
             }
+            @if !look.past.is_empty() {
+                details {
+                    summary { "Replicas that are not there any more, and the tables that they had" }
+                    table {
+                        caption { "The last ones, those that were there last first" }
+                        thead { tr {
+                            th scope="col" { "Replica" } th scope="col" { "From" } th scope="col" { "Until" } th scope="col" { "Tables" }
+                        } }
+                        tbody { @for replica in &look.past { (past(replica, now)) } }
+                    }
+                }
+            }
             dl {
                 dt { "Store" } dd { (status.store.state) ", " code { (status.store.url) } }
                 dt { "Table" } dd { code { (short(&status.table.revision)) } ", " (status.table.jobs) " jobs, loaded " (moment(&status.table.loaded_at, now)) }
                 dt { "Zone data" } dd { (status.table.zone_data) }
+            }
+        }
+    }
+}
+
+fn past(replica: &ReplicaView, now: DateTime<Utc>) -> Markup {
+    let at = |text: &str| html! { @if parse(text).is_some() { (moment(text, now)) } };
+    html! {
+        tr {
+            th scope="row" data-label="Replica" { (replica.name) }
+            td data-label="From" { (at(&replica.up_since)) }
+            td data-label="Until" { (at(&replica.seen_at)) @if !replica.left { ", then silent" } }
+            td data-label="Tables" {
+                @for table in &replica.tables {
+                    p { code { (short(&table.revision)) } " (" (table.jobs) " jobs) since " (at(&table.since)) }
+                }
             }
         }
     }

@@ -5,6 +5,9 @@ use crate::store::ErrorKind;
 use crate::store::Probe;
 use async_trait::async_trait;
 
+/// With fewer servers none can be lost: what most of them have is what all have.
+pub(super) const MEMBERS_LEAST: usize = 3;
+
 /// A text and its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document {

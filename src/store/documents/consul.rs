@@ -7,6 +7,7 @@ use super::backend::Expect;
 use super::backend::Failure;
 use super::backend::Found;
 use super::backend::Group;
+use super::backend::MEMBERS_LEAST;
 use super::backend::Write;
 use super::link::Ask;
 use super::link::Link;
@@ -46,6 +47,8 @@ const SECURE: Form =
 
 /// So many requests go on at once, each with a connection: Consul closes those above 200 from one address.
 const AT_ONCE: usize = 8;
+/// Is in all answers to questions for keys.
+const INDEX: &str = "x-consul-index";
 /// A transaction has 512 kB at most, and in it a document takes a third more than it is long.
 const HISTORY_BYTES_MOST: usize = 256 << 10;
 
@@ -67,6 +70,15 @@ struct Entry {
     value: Option<String>,
     #[serde(rename = "ModifyIndex")]
     modify_index: u64,
+}
+
+/// What a transaction that was done says; the entries that it has written are of no use to us.
+#[derive(Debug, Deserialize)]
+struct Done {
+    #[serde(rename = "Results")]
+    _results: Value,
+    #[serde(rename = "Errors")]
+    errors: Option<Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -115,7 +127,7 @@ impl Consul {
     /// The token of the file, which may have been renewed, else that of the URL.
     fn token(&self) -> Result<Option<(&'static str, String)>, Failure> {
         let token = match &self.access.account.password_file {
-            Some(file) => Some(word_of(file).map_err(|detail| Failure::new(ErrorKind::NotSent, detail))?),
+            Some(file) => Some(word_of(file).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?),
             None => self.token.as_ref().map(|token| token.expose().clone()),
         };
         Ok(token.map(|token| ("X-Consul-Token", token)))
@@ -131,8 +143,12 @@ impl Consul {
     async fn entries(&self, key: &str, query: &str) -> Result<Vec<Entry>, Failure> {
         let reply = self.get(&format!("/v1/kv/{key}"), query).await?;
         match reply.status {
-            StatusCode::OK => serde_json::from_slice(&reply.body).map_err(|error| odd(&error.to_string())),
-            StatusCode::NOT_FOUND => Ok(Vec::new()),
+            StatusCode::OK => match serde_json::from_slice::<Vec<Entry>>(&reply.body) {
+                Ok(entries) if entries.is_empty() => Err(odd("no entries, and not 404")),
+                read => read.map_err(|error| odd(&error.to_string())),
+            },
+            // What is no Consul says the same of everything.
+            StatusCode::NOT_FOUND if reply.headers.contains_key(INDEX) => Ok(Vec::new()),
             _ => Err(failure(&reply, &short(&reply.body))),
         }
     }
@@ -149,7 +165,8 @@ impl Consul {
         let ask = Ask { method: Method::PUT, path, token: self.token()?, body, only_reads: false };
         let reply = self.link.send(&ask).await?;
         if reply.status == StatusCode::OK {
-            return Ok(group.len());
+            let done: Done = serde_json::from_slice(&reply.body).map_err(|error| odd(&error.to_string()))?;
+            return if done.errors.is_none() { Ok(group.len()) } else { Err(odd("errors, and yet 200")) };
         }
         let refused: Refused = serde_json::from_slice(&reply.body).unwrap_or_default();
         let texts: Vec<&str> = refused.errors.iter().map(|part| part.what.as_str()).collect();
@@ -201,9 +218,13 @@ fn failure(reply: &Reply, text: &str) -> Failure {
             ErrorKind::Misconfigured,
             ": leave `limits.txn_max_req_len` and `limits.kv_max_value_size` at 512 kB or more",
         ),
+        _ if reply.status == StatusCode::NOT_FOUND => {
+            (ErrorKind::Misconfigured, ": this is no Consul with transactions (1.8 or later)")
+        }
         _ => (ErrorKind::MaybeApplied, ""),
     };
-    Failure::new(kind, format!("{} {text}{advice}", reply.status.as_u16()))
+    let text = if text.is_empty() { reply.status.to_string() } else { format!("{} {text}", reply.status.as_u16()) };
+    Failure::new(kind, format!("{text}{advice}"))
 }
 
 #[async_trait]
@@ -245,7 +266,13 @@ impl Backend for Consul {
 
     async fn probe(&self) -> Result<Probe, Failure> {
         let peers = self.get("/v1/status/peers", "").await?;
-        let peers: Vec<String> = serde_json::from_slice(&peers.body).unwrap_or_default();
+        if peers.status != StatusCode::OK {
+            return Err(failure(&peers, &short(&peers.body)));
+        }
+        let peers: Vec<String> = serde_json::from_slice(&peers.body).map_err(|error| odd(&error.to_string()))?;
+        if peers.is_empty() {
+            return Err(odd("it names no servers"));
+        }
         // Needs a right of its own, `agent:read`.
         let agent = self.get("/v1/agent/self", "").await?;
         let agent: Value = serde_json::from_slice(&agent.body).unwrap_or_default();
@@ -259,9 +286,12 @@ fn judge(version: &str, servers: usize, in_memory: bool) -> Probe {
     let mut find = |check, found: &str, wanted: &str| {
         findings.push(Finding { check, found: found.into(), wanted: wanted.into() });
     };
-    if servers == 1 {
-        let wanted = "3 or 5 servers: with one, nothing is decided while it is away, and its disk is the only copy";
-        find("members", "the datacenter has 1 server", wanted);
+    if servers < MEMBERS_LEAST {
+        find(
+            "members",
+            &format!("the datacenter has {servers} of 3 servers"),
+            "3 or 5 servers: with fewer, nothing is decided while one of them is away",
+        );
     }
     if in_memory {
         find("persistence", "the agent runs with `-dev`: it keeps nothing", "a server with `-data-dir`");
@@ -277,6 +307,20 @@ fn judge(version: &str, servers: usize, in_memory: bool) -> Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Account;
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_a_setting_to_mend() {
+        let absent = Some("/nowhere/absent".into());
+        let account = Account { password_file: absent.clone(), ..Account::default() };
+        for (url, access) in [
+            ("consul://127.0.0.1:1", Access { account, ..Access::default() }),
+            ("consuls://127.0.0.1:1", Access { ca_file: absent, ..Access::default() }),
+        ] {
+            let failure = Consul::open(url, &access).unwrap().read_one("key").await.unwrap_err();
+            assert!(failure.kind == ErrorKind::Misconfigured && failure.detail.contains("/nowhere"), "{failure:?}");
+        }
+    }
 
     #[test]
     fn settings_are_judged() {
@@ -285,7 +329,9 @@ mod tests {
             (probe.class, probe.findings.iter().map(|finding| finding.check).collect::<Vec<_>>())
         };
         assert_eq!(class(3, false), (Class::A, vec![]));
-        assert_eq!(class(1, false), (Class::B, vec!["members"]));
+        for servers in [1, 2] {
+            assert_eq!(class(servers, false), (Class::B, vec!["members"]));
+        }
         assert_eq!(class(1, true), (Class::C, vec!["members", "persistence"]));
     }
 }

@@ -7,6 +7,7 @@ use super::backend::Expect;
 use super::backend::Failure;
 use super::backend::Found;
 use super::backend::Group;
+use super::backend::MEMBERS_LEAST;
 use super::backend::Write;
 use super::link::Ask;
 use super::link::Link;
@@ -165,7 +166,7 @@ impl Etcd {
     /// User and password: those of files, else those of the URL; `None` where nothing is given.
     fn account(&self) -> Result<Option<(String, String)>, Failure> {
         let account = &self.access.account;
-        let read = |file| word_of(file).map_err(|detail| Failure::new(ErrorKind::NotSent, detail));
+        let read = |file| word_of(file).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail));
         let user = match (&account.user, &account.user_file) {
             (Some(user), _) => user.clone(),
             (None, Some(file)) => read(file)?,
@@ -251,7 +252,12 @@ impl Etcd {
         only_reads: bool,
     ) -> Result<T, Failure> {
         let answer = self.ask(path, body, only_reads).await?;
-        serde_json::from_slice(&answer).map_err(|error| odd(&error.to_string()))
+        let answer: Value = serde_json::from_slice(&answer).map_err(|error| odd(&error.to_string()))?;
+        // What is empty is left out of an answer, but for this: other programs say `{}`, too.
+        if !answer["header"].is_object() {
+            return Err(odd("it has no header"));
+        }
+        serde_json::from_value(answer).map_err(|error| odd(&error.to_string()))
     }
 
     async fn write_some(&self, groups: &[Group]) -> Result<Vec<usize>, Failure> {
@@ -344,8 +350,8 @@ impl Backend for Etcd {
                 return Err(odd(&format!("{} answers to {} questions", answer.responses.len(), keys.len())));
             }
             for response in &answer.responses {
-                let first = response.response_range.as_ref().and_then(|range| range.kvs.first());
-                found.documents.push(first.map(document).transpose()?);
+                let range = response.response_range.as_ref().ok_or_else(|| odd("no answer to a question"))?;
+                found.documents.push(range.kvs.first().map(document).transpose()?);
             }
             found.server = answer.header.cluster_id;
         }
@@ -387,7 +393,7 @@ impl Backend for Etcd {
 
     async fn probe(&self) -> Result<Probe, Failure> {
         let status: Value = self.ask_for("/v3/maintenance/status", &json!({}), true).await?;
-        let version = status["version"].as_str().unwrap_or("of an unknown version").to_owned();
+        let version = status["version"].as_str().ok_or_else(|| odd("it says no version"))?.to_owned();
         // Either may be forbidden to us.
         let members: Option<Value> = self.ask_for("/v3/cluster/member/list", &json!({}), true).await.ok();
         let alarms: Option<Value> = self.ask_for("/v3/maintenance/alarm", &json!({"action": "GET"}), true).await.ok();
@@ -400,9 +406,9 @@ impl Backend for Etcd {
 fn judge(version: &str, members: Option<usize>, alarms: &str) -> Probe {
     let mut findings = Vec::new();
     let mut find = |check, found: String, wanted: &str| findings.push(Finding { check, found, wanted: wanted.into() });
-    if members == Some(1) {
-        let wanted = "3 or 5 members: with one, nothing is decided while it is away, and its disk is the only copy";
-        find("members", "the cluster has 1 member".into(), wanted);
+    if let Some(members) = members.filter(|members| *members < MEMBERS_LEAST) {
+        let wanted = "3 or 5 members: with fewer, nothing is decided while one of them is away";
+        find("members", format!("the cluster has {members} of 3 members"), wanted);
     }
     if ["3.5.0", "3.5.1", "3.5.2"].contains(&version) {
         let wanted =
@@ -437,6 +443,7 @@ mod tests {
         };
         assert_eq!(class("3.5.9", Some(3), "null"), (Class::A, vec![]));
         assert_eq!(class("3.5.9", None, ""), (Class::A, vec![]));
+        assert_eq!(class("3.5.9", Some(2), ""), (Class::B, vec!["members"]));
         assert_eq!(
             class("3.5.1", Some(1), r#"[{"alarm":"NOSPACE"}]"#),
             (Class::B, vec!["members", "version", "quota"])

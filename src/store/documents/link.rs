@@ -2,19 +2,20 @@
 //! tried; one that does not answer is left for the next at the following request.
 
 use super::backend::Failure;
+use crate::job::authorities;
 use crate::store::Access;
 use crate::store::ErrorKind;
-use crate::store::access::bytes_of;
+use crate::store::access::Papers;
+use crate::store::access::certificates;
+use crate::store::access::private_key;
 use reqwest::Client;
 use reqwest::Method;
 use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
 use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject;
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use std::time::Duration;
 const CONNECT_WITHIN: Duration = Duration::from_millis(700);
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// No answer is longer: ten thousand jobs are a quarter of that. Something else than a store may never end.
+const BODY_BYTES_MOST: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 /// So many connections are kept for later requests.
 const IDLE_MOST: usize = 4;
 
@@ -46,6 +49,7 @@ pub(super) struct Ask {
 #[derive(Debug)]
 pub(super) struct Reply {
     pub status: StatusCode,
+    pub headers: HeaderMap,
     pub body: Vec<u8>,
 }
 
@@ -104,7 +108,8 @@ impl Link {
     /// # Errors
     /// No server could be reached, or one did not answer.
     pub async fn send(&self, ask: &Ask) -> Result<Reply, Failure> {
-        let mut failure = Failure::new(ErrorKind::NotSent, "there is no server");
+        let mut kind = ErrorKind::NotSent;
+        let mut said = Vec::new();
         for _ in 0..self.places.len() {
             let mut turn = Turn { link: self, at: self.at.load(Ordering::Relaxed), is_well: false };
             let place = &self.places[turn.at % self.places.len()];
@@ -117,22 +122,26 @@ impl Link {
                     }
                     let text = String::from_utf8_lossy(&reply.body);
                     let detail = format!("{place}: {} {}", reply.status, text.trim());
-                    failure = Failure::new(ErrorKind::MaybeApplied, detail);
+                    kind = ErrorKind::MaybeApplied;
+                    said.push(detail);
                 }
-                Err(failed) if failed.kind == ErrorKind::NotSent || ask.only_reads => failure = failed,
+                Err(failed) if failed.kind == ErrorKind::NotSent || ask.only_reads => {
+                    kind = failed.kind;
+                    said.push(failed.detail);
+                }
                 Err(failed) => return Err(failed),
             }
         }
-        Err(failure)
+        Err(Failure::new(kind, said.join("; ")))
     }
 
     async fn send_to(&self, place: &str, ask: &Ask) -> Result<Reply, Failure> {
-        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::NotSent, detail))?;
+        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut request = client.request(ask.method.clone(), format!("{place}{}", ask.path));
         if let Some((name, value)) = &ask.token {
             request = request.header(*name, value);
         }
-        let response = match request.body(ask.body.clone()).send().await {
+        let mut response = match request.body(ask.body.clone()).send().await {
             Ok(response) => response,
             Err(error) => {
                 let failure = self.failed(place, error);
@@ -143,13 +152,25 @@ impl Link {
                 return Err(failure);
             }
         };
-        let status = response.status();
-        let body = response.bytes().await.map_err(|error| self.failed(place, error))?;
-        Ok(Reply { status, body: body.to_vec() })
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failed(place, error))? {
+            if body.len() + chunk.len() > BODY_BYTES_MOST {
+                let detail = format!("{place}: an answer is longer than {} MiB", BODY_BYTES_MOST >> 20);
+                return Err(Failure::new(ErrorKind::MaybeApplied, detail));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Reply { status, headers, body })
     }
 
     fn failed(&self, place: &str, error: reqwest::Error) -> Failure {
-        let kind = if error.is_connect() || error.is_builder() { ErrorKind::NotSent } else { ErrorKind::MaybeApplied };
+        let kind = match () {
+            // A host that is none, or a token with characters that no header has.
+            () if error.is_builder() => ErrorKind::Misconfigured,
+            () if error.is_connect() => ErrorKind::NotSent,
+            () => ErrorKind::MaybeApplied,
+        };
         // The address, which reqwest would say again, is ours to say.
         let error = error.without_url();
         if kind == ErrorKind::MaybeApplied && error.is_timeout() {
@@ -181,7 +202,10 @@ impl Link {
         if let Some(client) = &*client {
             return Ok(client.clone());
         }
-        let config = self.tls_config()?;
+        // Files are read, those of the system as well: not where others wait.
+        let (access, is_secure) = (self.access.clone(), self.is_secure);
+        let read = tokio::task::spawn_blocking(move || tls_config(&access, is_secure)).await;
+        let config = read.unwrap_or_else(|_| Err("the certificates cannot be read".into()))?;
         let made = Client::builder()
             .no_proxy()
             .redirect(Policy::none())
@@ -196,56 +220,59 @@ impl Link {
             .map_err(|error| error.to_string())?;
         Ok(client.insert(made).clone())
     }
-
-    fn tls_config(&self) -> Result<ClientConfig, String> {
-        let mut roots = RootCertStore::empty();
-        let Access { ca_file, cert_file, key_file, .. } = &self.access;
-        match ca_file {
-            Some(file) => {
-                for certificate in certificates(file)? {
-                    let bad = |error| format!("`{}` has a certificate that cannot be read: {error}", file.display());
-                    roots.add(certificate).map_err(bad)?;
-                }
-            }
-            None if self.is_secure => {
-                // One odd certificate among a hundred is no reason to trust none.
-                roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-                if roots.is_empty() {
-                    let wanted = "install `ca-certificates`, or name a file with --store-ca-file";
-                    return Err(format!("this host has no certificates of authorities: {wanted}"));
-                }
-            }
-            None => {}
-        }
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        let builder = builder.with_root_certificates(roots);
-        let (Some(cert_file), Some(key_file)) = (cert_file, key_file) else {
-            return Ok(builder.with_no_client_auth());
-        };
-        let shown = key_file.display();
-        let key = PrivateKeyDer::from_pem_slice(&bytes_of(key_file)?)
-            .map_err(|_| format!("`{shown}` has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`"))?;
-        let unfit = |error| format!("`{}` and `{shown}` do not fit together: {error}", cert_file.display());
-        builder.with_client_auth_cert(certificates(cert_file)?, key).map_err(unfit)
-    }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let bytes = bytes_of(file)?;
-    let shown = file.display();
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
-    match read {
-        Err(error) => Err(format!("`{shown}` has a certificate that cannot be read: {error}")),
-        Ok(list) if list.is_empty() => {
-            Err(format!("`{shown}` has no certificate in it: write PEM, `-----BEGIN CERTIFICATE-----`"))
+fn tls_config(access: &Access, is_secure: bool) -> Result<ClientConfig, String> {
+    let Papers { ca, own } = access.papers()?;
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(pem) => roots = authorities(&pem)?,
+        None if is_secure => {
+            // One odd certificate among a hundred is no reason to trust none.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+            if roots.is_empty() {
+                let wanted = "install `ca-certificates`, or name a file with --store-ca-file";
+                return Err(format!("this host has no certificates of authorities: {wanted}"));
+            }
         }
-        Ok(list) => Ok(list),
+        None => {}
     }
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = builder.with_root_certificates(roots);
+    let Some((certificate, key)) = own else { return Ok(builder.with_no_client_auth()) };
+    let shown = [&access.cert_file, &access.key_file].map(|file| file.as_deref().unwrap_or(Path::new("")).display());
+    let unfit = |error| format!("`{}` and `{}` do not fit together: {error}", shown[0], shown[1]);
+    builder.with_client_auth_cert(certificates(&certificate)?, private_key(&key)?).map_err(unfit)
 }
 
 /// What a server's error says, in one short line.
 pub(super) fn short(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn an_answer_that_does_not_end_is_given_up() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+            // Until the other end hangs up.
+            while stream.write_all(&[b'['; 65536]).is_ok() {}
+        });
+        let link = Link::new(&[place], (&Access::default(), false), "etcds://").unwrap();
+        let ask = Ask { method: Method::GET, path: "/".into(), token: None, body: Vec::new(), only_reads: true };
+        let failure = link.send(&ask).await.unwrap_err();
+        assert!(failure.detail.contains("an answer is longer than 1 MiB"), "{failure:?}");
+    }
 }

@@ -275,7 +275,8 @@ impl Memcached {
 
     /// One request, which has the connection to itself.
     async fn with<T>(&self, request: impl AsyncFnOnce(&mut Line) -> Result<T, Failure>) -> Result<T, Failure> {
-        let mut place = self.line.lock().await;
+        let busy = |_| Failure::new(ErrorKind::NotSent, "other requests of this process have the connection");
+        let mut place = timeout(CONNECT_WITHIN + ANSWER_WITHIN, self.line.lock()).await.map_err(busy)?;
         let mut line = match place.take() {
             Some(line) => line,
             None => self.connect().await?,
@@ -391,6 +392,18 @@ mod tests {
             ("memcached://u:p@a?allow-best-effort=true", "no accounts"),
         ] {
             assert!(open(url).unwrap_err().contains(wanted), "{url}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_a_server_that_is_silent_waits_for_one_other_request_at_most() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("memcached://{}?allow-best-effort=true", silent.local_addr().unwrap());
+        let store = Memcached::open(&url, &Access::default()).unwrap();
+        let most = CONNECT_WITHIN + ANSWER_WITHIN * 2 + Duration::from_secs(2);
+        let asked = (0..20).map(|_| timeout(most, store.list("onecron/default/job/")));
+        for answer in futures_util::future::join_all(asked).await {
+            assert!(answer.expect("all have an answer by then").is_err());
         }
     }
 

@@ -2,6 +2,8 @@
 //! like a port can be the half of a password.
 
 use crate::secret::Secret;
+use crate::store::place::Place;
+use crate::store::place::decoded;
 
 /// More servers than that stand in no URL that somebody meant.
 const PLACES_MOST: usize = 16;
@@ -55,7 +57,7 @@ impl Url {
         if place.contains(['/', '#']) {
             return Err(wrong("something follows the hosts that is no option"));
         }
-        let places = place.split(',').map(|place| with_port(place, form)).collect::<Result<Vec<String>, String>>()?;
+        let places = place.split(',').map(|place| read_place(place, form)).collect::<Result<Vec<String>, String>>()?;
         if places.len() > form.places_most.min(PLACES_MOST) {
             let most = form.places_most.min(PLACES_MOST);
             return Err(wrong(&format!("{} hosts are too many, at most {most} are allowed", places.len())));
@@ -85,33 +87,13 @@ impl Url {
     }
 }
 
-fn with_port(place: &str, form: Form) -> Result<String, String> {
-    let wrong = |what: &str| Err(format!("{what}: write {}", form.whole));
-    let (host, port) = match place.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        Some((_, after)) if !after.is_empty() && !after.starts_with(':') => {
-            return wrong("after the `]` of an address only `:` and the port may follow");
-        }
-        Some((address, after)) if !address.is_empty() => (format!("[{address}]"), after.strip_prefix(':')),
-        _ if place.matches(':').count() > 1 => {
-            return wrong("a host has several colons, and an IPv6 address stands in brackets");
-        }
-        _ => match place.split_once(':') {
-            Some((host, port)) => (host.to_owned(), Some(port)),
-            None => (place.to_owned(), None),
-        },
-    };
-    if host.is_empty() {
-        return wrong("a host is missing");
+fn read_place(text: &str, form: Form) -> Result<String, String> {
+    let place = Place::parse(text, form.port)?;
+    let is_odd = |c: char| !(c.is_ascii_alphanumeric() || "-._:%".contains(c));
+    if place.host.contains(is_odd) {
+        return Err(format!("a host has a character that no name or address has: write {}", form.whole));
     }
-    let is_odd = |c: char| !(c.is_ascii_alphanumeric() || "-._:[]%".contains(c));
-    if host.contains(is_odd) {
-        return wrong("a host has a character that no name or address has");
-    }
-    match port.map(str::parse::<u16>) {
-        None => Ok(format!("{host}:{}", form.port)),
-        Some(Ok(port)) if port > 0 => Ok(format!("{host}:{port}")),
-        Some(_) => wrong("the port after a host is not a number from 1 to 65535"),
-    }
+    Ok(place.to_string())
 }
 
 fn read_option(option: &str, form: Form) -> Result<(String, String), String> {
@@ -127,23 +109,6 @@ fn read_option(option: &str, form: Form) -> Result<(String, String), String> {
         return Err(format!("option `{name}` has no value of letters, digits, `-`, `_` and `.`"));
     }
     Ok((name.to_owned(), value.to_owned()))
-}
-
-/// Reads `%40` and the like.
-fn decoded(text: &str) -> Result<String, String> {
-    let bad = || "a `%` in user or password is not followed by two hexadecimal digits: write `%25` for it".to_owned();
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16)).ok_or_else(bad);
-        let (high, low) = (digit()?, digit()?);
-        bytes.push(u8::try_from(high * 16 + low).map_err(|_| bad())?);
-    }
-    String::from_utf8(bytes).map_err(|_| "user or password is no text in UTF-8".to_owned())
 }
 
 #[cfg(test)]

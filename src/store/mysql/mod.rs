@@ -5,6 +5,8 @@ mod probe;
 use super::ErrorKind;
 use super::Probe;
 use super::access::Access;
+use super::access::Papers;
+use super::place::Place;
 use super::sql::Failure;
 use super::sql::SqlStore;
 use super::sql::dialect::Connected;
@@ -15,7 +17,6 @@ use super::sql::link::Row;
 use super::sql::link::Statement;
 use super::sql::link::number;
 use super::sql::link::text;
-use super::sql::target::Host;
 use super::sql::target::Manner;
 use super::sql::target::Target;
 use super::sql::target::Tls;
@@ -107,7 +108,7 @@ impl Link for Connection {
     }
 }
 
-fn options(target: &Target, host: &Host) -> Result<MySqlConnectOptions, String> {
+fn options(target: &Target, host: &Place) -> Result<MySqlConnectOptions, String> {
     let (user, password) = target.account()?;
     let mode = match target.tls {
         Tls::Disable => MySqlSslMode::Disabled,
@@ -117,7 +118,7 @@ fn options(target: &Target, host: &Host) -> Result<MySqlConnectOptions, String> 
         Tls::VerifyFull => MySqlSslMode::VerifyIdentity,
     };
     let mut options = MySqlConnectOptions::new()
-        .host(&host.name)
+        .host(&host.host)
         .port(host.port)
         .username(&user)
         .database(&target.database)
@@ -131,11 +132,12 @@ fn options(target: &Target, host: &Host) -> Result<MySqlConnectOptions, String> 
     if let Some(password) = password {
         options = options.password(password.expose());
     }
-    if let Some(file) = &target.access.ca_file {
-        options = options.ssl_ca(file);
+    let Papers { ca, own } = target.access.papers()?;
+    if let Some(ca) = ca {
+        options = options.ssl_ca_from_pem(ca);
     }
-    if let (Some(certificate), Some(key)) = (&target.access.cert_file, &target.access.key_file) {
-        options = options.ssl_client_cert(certificate).ssl_client_key(key);
+    if let Some((certificate, key)) = own {
+        options = options.ssl_client_cert_from_pem(certificate).ssl_client_key_from_pem(key);
     }
     Ok(options)
 }
@@ -210,7 +212,7 @@ impl Dialect for MySql {
         HAS_TABLES
     }
 
-    async fn connect(&self, target: &Target, host: &Host) -> Result<Connected, Failure> {
+    async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
         let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         let look = self.greet(&mut link).await.map_err(|error| self.classify(&error))?;
@@ -231,23 +233,15 @@ fn classify(error: &sqlx::Error) -> Failure {
     let not_sent = |detail: String| Failure::new(ErrorKind::NotSent, detail);
     let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
     let found = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
-    let Some(found) = found else {
-        return match error {
-            sqlx::Error::Io(error) => Failure { closed: true, ..not_sent(error.to_string()) },
-            sqlx::Error::Tls(error) => misconfigured(format!(
-                "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or write \
-                 the host as it is in the server's certificate"
-            )),
-            sqlx::Error::Configuration(error) => misconfigured(error.to_string()),
-            error => not_sent(error.to_string()),
-        };
-    };
+    let Some(found) = found else { return Failure::of_connection(error) };
     let text = found.message();
     let failure = match found.number() {
         1213 | 1020 => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
         1205 => not_sent(format!("another replica has held the rows for 2 s ({text})")),
         1969 | 3024 => Failure::new(ErrorKind::MaybeApplied, format!("the server took longer than 3 s ({text})")),
-        1290 | 1792 | 1836 => misconfigured(format!("the server takes no writes: name the primary ({text})")),
+        1290 | 1792 | 1836 => {
+            Failure::new(ErrorKind::ReadOnly, format!("the server takes no writes: name the primary ({text})"))
+        }
         1045 | 1698 => misconfigured(format!("the server does not accept user and password: check both ({text})")),
         1044 | 1049 | 1142 | 1143 | 1227 | 1370 => misconfigured(format!(
             "the user may not do that, or the database is not there: CREATE DATABASE …, and GRANT SELECT, INSERT, UPDATE, \

@@ -6,6 +6,8 @@ mod probe;
 use super::ErrorKind;
 use super::Probe;
 use super::access::Access;
+use super::access::Papers;
+use super::place::Place;
 use super::sql::Failure;
 use super::sql::SqlStore;
 use super::sql::dialect::Connected;
@@ -15,7 +17,6 @@ use super::sql::link::Marks;
 use super::sql::link::Row;
 use super::sql::link::Statement;
 use super::sql::link::Value;
-use super::sql::target::Host;
 use super::sql::target::Manner;
 use super::sql::target::Target;
 use super::sql::target::Tls;
@@ -115,7 +116,7 @@ impl Link for Connection {
 }
 
 /// Nothing is asked for that PgBouncer refuses by itself.
-fn options(target: &Target, host: &Host) -> Result<PgConnectOptions, String> {
+fn options(target: &Target, host: &Place) -> Result<PgConnectOptions, String> {
     let (user, password) = target.account()?;
     let mode = match target.tls {
         Tls::Disable => PgSslMode::Disable,
@@ -125,7 +126,7 @@ fn options(target: &Target, host: &Host) -> Result<PgConnectOptions, String> {
         Tls::VerifyFull => PgSslMode::VerifyFull,
     };
     let mut options = PgConnectOptions::new_without_pgpass()
-        .host(&host.name)
+        .host(&host.host)
         .port(host.port)
         .username(&user)
         .database(&target.database)
@@ -137,11 +138,12 @@ fn options(target: &Target, host: &Host) -> Result<PgConnectOptions, String> {
     if let Some(password) = password {
         options = options.password(password.expose());
     }
-    if let Some(file) = &target.access.ca_file {
-        options = options.ssl_root_cert(file);
+    let Papers { ca, own } = target.access.papers()?;
+    if let Some(ca) = ca {
+        options = options.ssl_root_cert_from_pem(ca);
     }
-    if let (Some(certificate), Some(key)) = (&target.access.cert_file, &target.access.key_file) {
-        options = options.ssl_client_cert(certificate).ssl_client_key(key);
+    if let Some((certificate, key)) = own {
+        options = options.ssl_client_cert_from_pem(certificate).ssl_client_key_from_pem(key);
     }
     Ok(options)
 }
@@ -182,7 +184,7 @@ impl Dialect for Postgres {
         HAS_TABLES
     }
 
-    async fn connect(&self, target: &Target, host: &Host) -> Result<Connected, Failure> {
+    async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
         let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         // Some managed servers keep these functions to themselves: then every restart is a new server.
@@ -218,25 +220,18 @@ impl Dialect for Postgres {
 fn classify(error: &sqlx::Error) -> Failure {
     let not_sent = |detail: String| Failure::new(ErrorKind::NotSent, detail);
     let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
-    let Some(found) = error.as_database_error() else {
-        return match error {
-            sqlx::Error::Io(error) => Failure { closed: true, ..not_sent(error.to_string()) },
-            sqlx::Error::Tls(error) => misconfigured(format!(
-                "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or write \
-                 the host as it is in the server's certificate"
-            )),
-            sqlx::Error::Configuration(error) => misconfigured(error.to_string()),
-            error => not_sent(error.to_string()),
-        };
-    };
+    let Some(found) = error.as_database_error() else { return Failure::of_connection(error) };
     let (code, text) = (found.code().unwrap_or_default().into_owned(), found.message().to_owned());
     let failure = match code.as_str() {
         "40001" | "40P01" => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
         "55P03" => not_sent(format!("another replica has held the rows for 2 s ({text})")),
         "57014" => Failure::new(ErrorKind::MaybeApplied, format!("the server took longer than 3 s ({text})")),
-        "25006" => misconfigured(format!(
-            "the server takes no writes: name the primary, or set default_transaction_read_only to off ({text})"
-        )),
+        "25006" => Failure::new(
+            ErrorKind::ReadOnly,
+            format!(
+                "the server takes no writes: name the primary, or set default_transaction_read_only to off ({text})"
+            ),
+        ),
         "28P01" | "28000" => {
             misconfigured(format!("the server does not accept user and password: check both, and pg_hba.conf ({text})"))
         }

@@ -12,9 +12,9 @@ use super::link::CONNECT_WITHIN;
 use super::link::Link;
 use super::link::Where;
 use super::scripts::Scripts;
-use super::url::Place;
 use crate::store::ErrorKind;
 use crate::store::Identity;
+use crate::store::place::Place;
 use futures_util::future::join_all;
 use redis::AsyncConnectionConfig;
 use redis::Value;
@@ -52,13 +52,8 @@ struct State {
     links: BTreeMap<Place, Arc<Link>>,
 }
 
-/// What is to be sent to one server.
-#[derive(Default)]
-struct Group {
-    /// Positions in the batch.
-    of: Vec<usize>,
-    asking: bool,
-}
+/// Positions in the batch of what is to be sent to one server, and whether each is preceded by `ASKING`.
+type Groups = BTreeMap<(Place, bool), Vec<usize>>;
 
 impl Cluster {
     pub fn new(door: Door, scripts: Arc<Scripts>) -> Self {
@@ -78,21 +73,17 @@ impl Cluster {
             if groups.is_empty() {
                 break;
             }
-            let sent = groups.iter().map(|((place, _), group)| {
+            let sent = groups.iter().map(|((place, asking), group)| {
                 let link = self.link(place);
-                let commands: Vec<&Command> = group.of.iter().map(|at| commands[*at]).collect();
+                let commands: Vec<&Command> = group.iter().map(|at| commands[*at]).collect();
                 async move {
-                    if group.asking {
-                        link.send_asking(&commands, sure).await
-                    } else {
-                        link.send(&commands, sure).await
-                    }
+                    if *asking { link.send_asking(&commands, sure).await } else { link.send(&commands, sure).await }
                 }
             });
             let mut failed = None;
             for ((_, group), result) in groups.iter().zip(join_all(sent).await) {
                 match result {
-                    Ok(found) => group.of.iter().zip(found).for_each(|(at, reply)| replies[*at] = Some(reply)),
+                    Ok(found) => group.iter().zip(found).for_each(|(at, reply)| replies[*at] = Some(reply)),
                     Err(Failure { mend: Mend::Ask(place), detail, .. }) => {
                         exceptions.extend(slot_in(&detail).map(|slot| (slot, place)));
                     }
@@ -243,8 +234,8 @@ fn grouped<'a>(
     map: &[Range],
     exceptions: &BTreeMap<u16, Place>,
     commands: impl Iterator<Item = (usize, &'a str)>,
-) -> Result<BTreeMap<(Place, bool), Group>, Failure> {
-    let mut groups: BTreeMap<(Place, bool), Group> = BTreeMap::new();
+) -> Result<Groups, Failure> {
+    let mut groups = Groups::new();
     for (at, key) in commands {
         let slot = slot_of(key);
         let asking = exceptions.get(&slot);
@@ -253,9 +244,7 @@ fn grouped<'a>(
             let detail = format!("no node has the slot {slot} of `{key}`: the cluster is not whole");
             return Err(Failure::new(ErrorKind::NotSent, detail, false));
         };
-        let group = groups.entry((place.clone(), asking.is_some())).or_default();
-        group.of.push(at);
-        group.asking = asking.is_some();
+        groups.entry((place.clone(), asking.is_some())).or_default().push(at);
     }
     Ok(groups)
 }
@@ -335,8 +324,8 @@ mod tests {
         let map = vec![(0, 12181, place(1)), (12182, 16383, place(2))];
         let keys = || ["foo", "123456789", "foo"].into_iter().enumerate();
         let groups = grouped(&map, &BTreeMap::new(), keys()).unwrap();
-        let of = |groups: &BTreeMap<(Place, bool), Group>| {
-            groups.iter().map(|((place, asking), group)| (place.port, *asking, group.of.clone())).collect::<Vec<_>>()
+        let of = |groups: &Groups| {
+            groups.iter().map(|((place, asking), group)| (place.port, *asking, group.clone())).collect::<Vec<_>>()
         };
         assert_eq!(of(&groups), [(2, false, vec![0, 1, 2])]);
         let exceptions = BTreeMap::from([(12182, place(3))]);

@@ -2,11 +2,11 @@
 
 use super::failure::Failure;
 use super::url::Address;
-use super::url::Place;
 use crate::store::access::Access;
 use crate::store::access::Account;
-use crate::store::access::bytes_of;
+use crate::store::access::Papers;
 use crate::store::access::word_of;
+use crate::store::place::Place;
 use redis::Client;
 use redis::ClientTlsConfig;
 use redis::ConnectionAddr;
@@ -121,19 +121,9 @@ impl Door {
     }
 
     fn with_certificates(&self, info: ConnectionInfo) -> Result<Client, String> {
-        let read = |file: &Option<PathBuf>| file.as_deref().map(bytes_of).transpose();
+        let Papers { ca: root_cert, own } = self.access.papers()?;
+        let client_tls = own.map(|(client_cert, client_key)| ClientTlsConfig { client_cert, client_key });
         let Access { ca_file, cert_file, key_file, .. } = &*self.access;
-        let root_cert = read(ca_file)?;
-        if let (Some(pem), Some(path)) = (&root_cert, ca_file)
-            && !pem.windows(MARK.len()).any(|window| window == MARK)
-        {
-            let shown = path.display();
-            return Err(format!("`{shown}` has no certificate in it: write PEM, `-----BEGIN CERTIFICATE-----`"));
-        }
-        let client_tls = match (read(cert_file)?, read(key_file)?) {
-            (Some(client_cert), Some(client_key)) => Some(ClientTlsConfig { client_cert, client_key }),
-            _ => None,
-        };
         let shown = |path: &Option<PathBuf>| path.as_deref().map(Path::display).map(|path| format!("`{path}`"));
         let files: Vec<String> = [ca_file, cert_file, key_file].into_iter().filter_map(shown).collect();
         Client::build_with_tls(info, TlsCertificates { client_tls, root_cert })
@@ -167,8 +157,6 @@ impl Door {
         }
     }
 }
-
-const MARK: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
 #[cfg(test)]
 mod tests {

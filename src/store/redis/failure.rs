@@ -1,7 +1,7 @@
 //! What an error of the server or of the connection means.
 
-use super::url::Place;
 use crate::store::ErrorKind;
+use crate::store::place::Place;
 use redis::RedisError;
 use std::time::Duration;
 

@@ -10,10 +10,10 @@ use super::link::Where;
 use super::scripts::Scripts;
 use super::url::Address;
 use super::url::Mode;
-use super::url::Place;
 use crate::store::Error;
 use crate::store::Identity;
 use crate::store::access::Access;
+use crate::store::place::Place;
 use redis::Value;
 use std::sync::Arc;
 

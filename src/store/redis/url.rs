@@ -1,6 +1,8 @@
 //! What a URL of a Redis says, and which part of one is wrong.
 
 use crate::secret::Secret;
+use crate::store::place::Place;
+use crate::store::place::decoded;
 
 /// The usual ports.
 const SERVER_PORT: u16 = 6379;
@@ -9,20 +11,6 @@ const SENTINEL_PORT: u16 = 26379;
 const PLACES_MOST: usize = 64;
 /// More replicas than that no server waits for.
 const REPLICAS_MOST: u32 = 64;
-
-/// Host and port.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub host: String,
-    pub port: u16,
-}
-
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { host, port } = self;
-        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
-    }
-}
 
 /// What the places of a URL are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +70,7 @@ impl Address {
             Some(_) => Mode::Sentinel { primary: String::new() },
         };
         let usual = if matches!(mode, Mode::Sentinel { .. }) { SENTINEL_PORT } else { SERVER_PORT };
-        let places = places.split(',').map(|place| self::place(place, usual)).collect::<Result<Vec<_>, _>>()?;
+        let places = places.split(',').map(|place| Place::parse(place, usual)).collect::<Result<Vec<_>, _>>()?;
         if places.len() > PLACES_MOST {
             return Err("more than 64 hosts are named: a few are enough, they know the others");
         }
@@ -143,8 +131,6 @@ impl Address {
 }
 
 fn account(user: &str) -> Result<(Option<String>, Option<Secret<String>>), &'static str> {
-    let percent = "a `%` in user or password is not followed by two hexadecimal digits: write `%25` for it";
-    let decoded = |text: &str| decoded(text).ok_or(percent);
     let (user, password) = match user.split_once(':') {
         Some((user, password)) => (user, Some(password)),
         None => (user, None),
@@ -152,45 +138,6 @@ fn account(user: &str) -> Result<(Option<String>, Option<Secret<String>>), &'sta
     let some = |text: String| Some(text).filter(|text| !text.is_empty());
     let password = password.map(decoded).transpose()?.and_then(some);
     Ok((some(decoded(user)?), password.map(Secret::new)))
-}
-
-/// With each `%40` read as the byte that it stands for.
-fn decoded(text: &str) -> Option<String> {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        let (digits, rest) = (part.get(..2)?, part.get(2..)?);
-        let digits = Some(digits).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        bytes.extend(rest.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
-}
-
-fn place(place: &str, usual: u16) -> Result<Place, &'static str> {
-    let (host, port) = match place.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        Some((_, after)) if !after.is_empty() && !after.starts_with(':') => {
-            return Err("after the `]` of an address only `:` and the port may follow: write redis://[::1]:6379");
-        }
-        Some((address, after)) => (address, after.strip_prefix(':')),
-        None if place.matches(':').count() > 1 => {
-            return Err("the host has several colons: write an IPv6 address in brackets, redis://[::1]:6379; a \
-                        password ends with `@`");
-        }
-        None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
-    };
-    if host.is_empty() {
-        return Err("the host is missing: write redis://host:6379");
-    }
-    let port = match port {
-        None => usual,
-        Some(port) => port
-            .parse::<u16>()
-            .ok()
-            .filter(|port| *port != 0)
-            .ok_or("the port after the host is not a number from 1 to 65535: write redis://host:6379")?,
-    };
-    Ok(Place { host: host.to_owned(), port })
 }
 
 fn wait_replicas(query: &str) -> Result<Option<u32>, &'static str> {
@@ -211,9 +158,9 @@ mod tests {
     #[test]
     fn the_wrong_part_is_named() {
         for (url, part) in [
-            ("redis://", "the host is missing"),
-            ("redis:///3", "the host is missing"),
-            ("redis://:secret@:6379", "the host is missing"),
+            ("redis://", "a host is missing"),
+            ("redis:///3", "a host is missing"),
+            ("redis://:secret@:6379", "a host is missing"),
             ("redis://cache:port", "the port"),
             ("redis://cache:99999/0", "the port"),
             ("redis://cache:", "the port"),
@@ -234,7 +181,7 @@ mod tests {
             ("redis://cache?wait-replicas=many", "of the options"),
             ("redis://cache?wait-replicas=65", "of the options"),
             ("redis://h1,h2", "several hosts"),
-            ("redis+cluster://h1,,h2", "the host is missing"),
+            ("redis+cluster://h1,,h2", "a host is missing"),
             ("redis+cluster://h1/3", "has no databases"),
             ("redis+sentinel://h1,h2", "the Sentinels know the primary by"),
             ("redis+sentinel://h1//3", "the Sentinels know the primary by"),

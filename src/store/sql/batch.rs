@@ -2,7 +2,6 @@
 
 use super::event::RunEvent;
 use crate::job::Answer;
-use crate::job::Expect;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
 use crate::job::JobRecord;
@@ -11,6 +10,9 @@ use crate::job::RunRecord;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::store::Identity;
+use crate::store::records::lowest_of;
+use crate::store::records::run_of;
+use crate::store::records::settled_by;
 use crate::store::transition;
 use crate::store::transition::Changes;
 use crate::store::transition::DROPPED_MOST;
@@ -35,23 +37,6 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    fn run(&self, step: &Step) -> Option<&RunRecord> {
-        let ordered = match step {
-            Step::Order(order) if !order.key.is_empty() => self.runs.values().find(|run| run.order_key == order.key),
-            _ => None,
-        };
-        ordered.or_else(|| self.runs.get(&step.run()?.scheduled_for))
-    }
-
-    fn lowest(&self, step: &Step) -> Option<Tick> {
-        match step {
-            Step::Settle { run, expect: Expect::AbsentRange { first, .. }, .. } if *first <= run.scheduled_for => {
-                self.recorded.range(*first..=run.scheduled_for).copied().find(|tick| !tick.is_manual())
-            }
-            _ => None,
-        }
-    }
-
     fn picture(&self, step: &Step, store: &Identity) -> Picture {
         let store = store.clone();
         if self.job.is_none() {
@@ -59,10 +44,10 @@ impl Loaded {
         }
         Picture {
             job: self.job.clone(),
-            run: self.run(step).cloned(),
+            run: run_of(&self.runs, step).cloned(),
             open: self.runs.values().filter(|run| run.is_open()).cloned().collect(),
             oldest: self.finals.iter().take(DROPPED_MOST).copied().collect(),
-            lowest: self.lowest(step),
+            lowest: settled_by(step).and_then(|range| lowest_of(self.recorded.range(range).copied())),
             store,
         }
     }

@@ -3,9 +3,9 @@
 use super::Failure;
 use super::link::Link;
 use super::link::Marks;
-use super::target::Host;
 use super::target::Target;
 use crate::store::Probe;
+use crate::store::place::Place;
 use async_trait::async_trait;
 use std::fmt;
 
@@ -47,7 +47,7 @@ pub trait Dialect: Send + Sync + fmt::Debug {
     fn has_tables(&self) -> &'static str;
 
     /// Connects to one host.
-    async fn connect(&self, target: &Target, host: &Host) -> Result<Connected, Failure>;
+    async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure>;
 
     /// Looks at the settings.
     async fn probe(&self, link: &mut dyn Link) -> Result<Probe, Failure>;

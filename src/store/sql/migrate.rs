@@ -6,9 +6,9 @@ use super::link::Link;
 use super::link::Row;
 use super::link::Statement;
 use super::link::number;
-use super::target::Host;
 use super::target::Target;
 use crate::store::ErrorKind;
+use crate::store::place::Place;
 
 /// Versions of one form have the same thousands.
 const STEP: i64 = 1000;
@@ -18,7 +18,7 @@ pub(super) struct Migration<'a> {
     pub dialect: &'a dyn Dialect,
     pub link: &'a mut dyn Link,
     /// Where it is, for a second connection.
-    pub place: (&'a Target, &'a Host),
+    pub place: (&'a Target, &'a Place),
 }
 
 impl Migration<'_> {

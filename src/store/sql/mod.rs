@@ -29,6 +29,7 @@ use crate::store::ErrorKind;
 use crate::store::Identity;
 use crate::store::Probe;
 use crate::store::Store;
+use crate::store::place::Place;
 use async_trait::async_trait;
 use chrono::DateTime;
 use chrono::Utc;
@@ -39,7 +40,6 @@ use std::fmt;
 use std::time::Duration;
 use table::Look;
 use table::Table;
-use target::Host;
 use target::Target;
 use tokio::sync::Mutex;
 use tokio::sync::MutexGuard;
@@ -91,6 +91,26 @@ impl Failure {
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         let (detail, code) = (detail.into(), String::new());
         Self { kind, detail, code, again: false, closed: false, unreadable: None }
+    }
+
+    /// What an error means that is none of the server's own. Before a commit nothing is applied, whatever goes wrong.
+    pub fn of_connection(error: &sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::Io(error) => Self { closed: true, ..Self::new(ErrorKind::NotSent, error.to_string()) },
+            sqlx::Error::Tls(error) => Self::new(
+                ErrorKind::Misconfigured,
+                format!(
+                    "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or \
+                     write the host as it is in the server's certificate"
+                ),
+            ),
+            sqlx::Error::Configuration(error) => Self::new(ErrorKind::Misconfigured, error.to_string()),
+            sqlx::Error::Protocol(error) => Self::new(
+                ErrorKind::NotSent,
+                format!("what answers there speaks another protocol, or broke off: check host and port ({error})"),
+            ),
+            error => Self::new(ErrorKind::NotSent, error.to_string()),
+        }
     }
 
     /// The answer took too long. Nothing was committed, but a smaller request may be answered.
@@ -225,9 +245,11 @@ impl SqlStore {
                 Err(failure) => refused.push((host, failure)),
             }
         }
-        // Nothing of the request itself was sent, whatever happened.
-        let all_misconfigured = refused.iter().all(|(_, failure)| failure.kind == ErrorKind::Misconfigured);
-        let kind = if all_misconfigured { ErrorKind::Misconfigured } else { ErrorKind::NotSent };
+        // Nothing of the request itself was sent, whatever happened. What all hosts say is said; where they differ, one
+        // of them may be of use later.
+        let all_are = |kind| refused.iter().all(|(_, failure)| failure.kind == kind);
+        let said = [ErrorKind::Misconfigured, ErrorKind::ReadOnly].into_iter().find(|kind| all_are(*kind));
+        let kind = said.unwrap_or(ErrorKind::NotSent);
         let again = refused.iter().all(|(_, failure)| failure.again);
         let one = refused.len() == 1;
         let told = refused.into_iter().map(|(host, failure)| match one {
@@ -238,7 +260,7 @@ impl SqlStore {
         Err(Failure { again, ..Failure::new(kind, detail) })
     }
 
-    async fn connect_to(&self, host: &Host, deadline: Instant) -> Result<Connected, Failure> {
+    async fn connect_to(&self, host: &Place, deadline: Instant) -> Result<Connected, Failure> {
         let mut opened = self.dialect.connect(&self.target, host).await?;
         let place = (&self.target, host);
         let (dialect, namespace) = (&*self.dialect, self.namespace.as_str());

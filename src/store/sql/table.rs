@@ -80,7 +80,7 @@ impl Table<'_> {
         let row = rows.first().ok_or_else(|| Failure::new(ErrorKind::MaybeApplied, "the clock says nothing"))?;
         match text(row, 2) {
             "" => {}
-            refusal => return Err(Failure::new(ErrorKind::Misconfigured, refusal)),
+            refusal => return Err(Failure::new(ErrorKind::ReadOnly, refusal)),
         }
         let identity = Identity { server: text(row, 1).to_owned(), ..Identity::default() };
         Ok(Look { now: number(row, 0), identity })

@@ -4,6 +4,8 @@
 use crate::secret::Secret;
 use crate::store::access::Access;
 use crate::store::access::word_of;
+use crate::store::place::Place;
+use crate::store::place::decoded;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -11,15 +13,6 @@ use std::time::Duration;
 const AUDIT_DAYS: u64 = 90;
 /// How long it can be.
 const AUDIT_DAYS_MOST: u64 = 36_500;
-
-/// A host and a port.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
-    /// Name or address.
-    pub name: String,
-    /// Port.
-    pub port: u16,
-}
 
 /// How a connection is encrypted, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,7 +46,7 @@ pub struct Manner {
 #[derive(Debug, Clone)]
 pub struct Target {
     /// Where to look for a server that takes writes, in this order.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<Place>,
     /// The user.
     pub user: String,
     /// The password, where the URL has one.
@@ -96,9 +89,6 @@ impl Target {
             Some((user, password)) => (user, Some(password).filter(|password| !password.is_empty())),
             None => (account, None),
         };
-        let percent =
-            "a `%` in user, password or database is not followed by two hexadecimal digits: write `%25` for it";
-        let decoded = |text: &str| decode(text).ok_or_else(|| percent.to_owned());
         let user = match &access.account.user {
             Some(user) => user.clone(),
             None => decoded(user)?,
@@ -111,7 +101,7 @@ impl Target {
         if database.is_empty() || database.contains('/') {
             return Err(format!("after the hosts a `/` and the name of one database are missing: write {example}"));
         }
-        let hosts = hosts.split(',').map(|host| host_of(host, manner, &example)).collect::<Result<Vec<_>, _>>()?;
+        let hosts = hosts.split(',').map(|host| Place::parse(host, manner.port)).collect::<Result<Vec<_>, _>>()?;
         let (mut tls, mut audit) = (None, AUDIT_DAYS);
         for (name, value) in parameters(query)? {
             match name.as_str() {
@@ -133,7 +123,7 @@ impl Target {
         if access.cert_file.is_some() != access.key_file.is_some() {
             return Err("--store-cert-file and --store-key-file are given together, or neither".into());
         }
-        let places: Vec<String> = hosts.iter().map(Host::to_string).collect();
+        let places: Vec<String> = hosts.iter().map(Place::to_string).collect();
         let shown = format!("{}://{user}@{}/{database}", manner.scheme, places.join(","));
         let audit = Duration::from_secs(audit * 86_400);
         Ok(Self { hosts, user, password, database, tls, audit, access: access.clone(), shown })
@@ -149,35 +139,6 @@ impl Target {
         let password = account.password_file.as_deref().map(word_of).transpose()?.map(Secret::new);
         Ok((user, password.or_else(|| self.password.clone())))
     }
-}
-
-impl std::fmt::Display for Host {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, port } = self;
-        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
-    }
-}
-
-fn host_of(text: &str, manner: &Manner, example: &str) -> Result<Host, String> {
-    let (name, port) = match text.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
-        Some((_, after)) if !after.is_empty() && !after.starts_with(':') => {
-            return Err(format!("after the `]` of an address only `:` and the port may follow: write {example}"));
-        }
-        Some((address, after)) => (address, after.strip_prefix(':')),
-        None if text.matches(':').count() > 1 => {
-            return Err("a host has several colons: write an IPv6 address in brackets; a password ends with `@`".into());
-        }
-        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    if name.is_empty() {
-        return Err(format!("a host is missing: write {example}"));
-    }
-    let port = match port.map(str::parse::<u16>) {
-        None => manner.port,
-        Some(Ok(port)) if port > 0 => port,
-        Some(_) => return Err(format!("the port after a host is not a number from 1 to 65535: write {example}")),
-    };
-    Ok(Host { name: name.into(), port })
 }
 
 fn parameters(query: &str) -> Result<BTreeMap<String, String>, String> {
@@ -232,24 +193,6 @@ fn unknown(name: &str, manner: &Manner) -> String {
     format!("of the parameters after `?`, {shown} does not exist: {instead}")
 }
 
-/// Undoes percent encoding; `None` where a `%` has no two hexadecimal digits, or the result is no text.
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first == b'%' {
-            let [high, low, after @ ..] = rest else { return None };
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            bytes.push(u8::try_from(digit(*high)? * 16 + digit(*low)?).ok()?);
-            rest = after;
-        } else {
-            bytes.push(*first);
-        }
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,7 +212,7 @@ mod tests {
     #[test]
     fn a_url_names_hosts_account_database_and_parameters() {
         let target = parse("u%40x:p%2Fw@db1,db2:6000,[::1]:7000/onecron?sslmode=verify-ca&audit-days=7").unwrap();
-        let places: Vec<String> = target.hosts.iter().map(Host::to_string).collect();
+        let places: Vec<String> = target.hosts.iter().map(Place::to_string).collect();
         assert_eq!(places, ["db1:5432", "db2:6000", "[::1]:7000"]);
         let (user, password) = target.account().unwrap();
         assert_eq!((user.as_str(), password.unwrap().expose().as_str()), ("u@x", "p/w"));

@@ -136,8 +136,14 @@ async fn check_version(connection: &mut SqliteConnection) -> Result<i64, Failure
 /// The folder must be there, and be on this host's own disk.
 fn check_place(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if path.is_dir() {
-        let detail = format!("`{}` is a folder: name a file in it", path.display());
+    let shown = path.display();
+    let wrong = match std::fs::metadata(path) {
+        Ok(found) if found.is_dir() => Some(format!("`{shown}` is a folder: name a file in it")),
+        // SQLite itself would say that the disk is broken, or full.
+        Ok(found) if !found.is_file() => Some(format!("`{shown}` is not a regular file: name one")),
+        _ => None,
+    };
+    if let Some(detail) = wrong {
         return Err(Failure::new(ErrorKind::Misconfigured, detail));
     }
     let found = statfs(folder).map_err(|error| {

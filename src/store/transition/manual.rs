@@ -1,6 +1,7 @@
 //! What people ask for: runs by hand, and that nothing is started.
 //!
-//! A manual run is no tick: it raises none of the marks that ticks raise, no tick is superseded by it, and it by none.
+//! A manual run is no tick: it raises none of the marks that ticks raise, and is superseded by none. Of ticks it
+//! supersedes those alone that began before it and were given back: their next token would be below its own.
 
 use super::Changes;
 use super::Picture;

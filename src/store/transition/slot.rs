@@ -11,6 +11,7 @@ use crate::job::RunRecord;
 use crate::job::StopReason;
 use crate::job::Verdict;
 use crate::job::WhenBusy;
+use crate::job::fencing_token;
 
 /// What keeps a run from beginning, if anything. A run that may wait is noted as waiting.
 pub(super) fn refuses(job: &JobRecord, run: &mut RunRecord, (open, now): (&[RunRecord], i64)) -> Option<Verdict> {
@@ -27,7 +28,9 @@ pub(super) fn refuses(job: &JobRecord, run: &mut RunRecord, (open, now): (&[RunR
     if job.pause().is_some() && run.start == 0 && !run.despite_pause {
         return Some(Verdict::Paused);
     }
-    let later_began = job.last_begun > run.scheduled_for.seconds();
+    // A manual run begins above all that began before it: above a tick that began, was given back and begins again.
+    let later_began = job.last_begun > run.scheduled_for.seconds()
+        || job.manual_token > fencing_token(run.scheduled_for, run.start + 1);
     if !run.scheduled_for.is_manual() && (later_began || (run.exclusive && is_overtaken(run, open))) {
         return Some(Verdict::Superseded);
     }

@@ -384,7 +384,7 @@ fn no_two_begins_by_hand_share_a_token() {
 
 /// A tick that came before a manual run began, and begins after it, is not superseded: nothing of the schedule is lost.
 #[test]
-fn a_manual_run_supersedes_no_tick_and_none_supersedes_it() {
+fn a_manual_run_supersedes_no_tick_that_has_not_begun_and_none_supersedes_it() {
     let mut records = registered();
     let claimed = |records: &mut Records, run: RunKey| {
         records.apply(&Step::Claim(Claim { run, exclusive: false, ..claim_of("web-1") }), NOW);

@@ -130,6 +130,22 @@ pub async fn a_manual_run_takes_the_slot_and_no_tick(scene: Scene) {
     assert_eq!(job.last_success, Some(scene.tick(3)), "what it was told to run for");
 }
 
+/// A manual run's token is above those of all that began before it.
+pub async fn an_attempt_given_back_is_superseded_once_a_manual_run_began(scene: Scene) {
+    scene.start(1, "web-1").await;
+    scene.abandon(1, "web-1", 1).await;
+    let run = by_hand(&scene, 1, 7);
+    ordered(&scene, &run).await;
+    assert_eq!(scene.verdict(Step::Claim(claim_of(&run, "web-2"))).await, Verdict::Won);
+    let begin = Step::Begin { run: run.clone(), owner: replica("web-2"), start: 0, request: "1".into() };
+    assert!(scene.step(begin).await.run.unwrap().token > fencing_token(scene.tick(1), 2));
+    let ending = ending(Outcome::Succeeded, "");
+    let end = Step::Complete { run, owner: replica("web-2"), start: 1, ending };
+    assert_eq!(scene.verdict(end).await, Verdict::Recorded);
+    assert_eq!(scene.claim(1, "web-3").await, Verdict::Won);
+    assert_eq!(scene.begin(1, "web-3", 1).await, Verdict::Superseded);
+}
+
 pub async fn a_range_is_settled_across_manual_runs(scene: Scene) {
     use onecron::job::Decision;
     use onecron::job::Expect;

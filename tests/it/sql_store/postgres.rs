@@ -23,9 +23,9 @@ async fn a_standby_is_refused_and_a_primary_is_found_among_hosts() {
 
     let reader = open(&standby.url(&database), "default");
     let (kind, text) = fails_fast(&reader).await;
-    assert_eq!(kind, ErrorKind::Misconfigured, "{text}");
+    assert_eq!(kind, ErrorKind::ReadOnly, "{text}");
     assert!(text.contains("is a standby and takes no writes: name the primary"), "{text}");
-    assert_eq!(reader.jobs().await.unwrap_err().kind, ErrorKind::Misconfigured, "what it knows is older news");
+    assert_eq!(reader.jobs().await.unwrap_err().kind, ErrorKind::ReadOnly, "what it knows is older news");
     let both = format!("postgres://{database}@127.0.0.1:{},127.0.0.1:{}/postgres", standby.port, primary.port);
     let both = open(&both, "default");
     assert_eq!(verdict(&both, claim(&run("job", 1), "web-1")).await, Verdict::Won);
@@ -47,7 +47,7 @@ async fn a_database_that_is_set_to_read_only_is_refused() {
     let Some(place) = Place::new(Kind::Postgres) else { return };
     place.server.sql(&format!("ALTER ROLE {} SET default_transaction_read_only = on", place.database));
     let (kind, text) = fails_fast(&place.open()).await;
-    assert_eq!(kind, ErrorKind::Misconfigured, "{text}");
+    assert_eq!(kind, ErrorKind::ReadOnly, "{text}");
     assert!(text.contains("default_transaction_read_only"), "{text}");
 }
 

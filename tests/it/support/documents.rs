@@ -302,3 +302,37 @@ impl EtcdCluster {
         format!("etcd://{}", places.join(","))
     }
 }
+
+/// Three servers of one Consul, with data of their own.
+pub struct ConsulCluster {
+    pub servers: Vec<DocumentServer>,
+}
+
+impl ConsulCluster {
+    pub fn start() -> Option<Self> {
+        let mut gossip = String::new();
+        let start = |n| {
+            let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+            let command = command_of(Kind::Consul, port, &folder)?;
+            let mut command: Vec<String> = command.into_iter().filter(|word| word != "-dev").collect();
+            if n == 0 {
+                gossip = command.iter().find_map(|word| word.strip_prefix("-serf-lan-port=")).unwrap().to_owned();
+            }
+            command.extend(["-server", "-bootstrap-expect=3", "-hcl=performance{raft_multiplier=1}"].map(String::from));
+            command.push(format!("-node=m{n}"));
+            command.push(format!("-data-dir={}/data", folder.path().display()));
+            command.push(format!("-retry-join=127.0.0.1:{gossip}"));
+            command.push("-retry-interval=1s".into());
+            let child = spawn(&command, &folder);
+            Some(DocumentServer { kind: Kind::Consul, command, child, folder, port })
+        };
+        let mut servers = (0..3).map(start).collect::<Option<Vec<DocumentServer>>>()?;
+        servers.iter_mut().for_each(DocumentServer::await_ready);
+        Some(Self { servers })
+    }
+
+    pub fn url(&self) -> String {
+        let places: Vec<String> = self.servers.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+        format!("consul://{}", places.join(","))
+    }
+}

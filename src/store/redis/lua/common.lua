@@ -389,7 +389,9 @@ local function refuses()
     return 'paused'
   end
   -- A later tick that waits to replace what is going wins. Texts of ticks sort like their instants.
-  local overtaken = num(job.is.last_begun) > tick_s
+  -- A manual run begins above all that began before it: above a tick that began, was given back and begins again.
+  local token = math.max(tick_s, 0) * 1048576 + num(run.is.start) + 1
+  local overtaken = num(job.is.last_begun) > tick_s or num(job.is.manual_token) > token
   for _, other in ipairs(open) do
     if exclusive and other.is.scheduled_for > tick and other.is.when_busy == 'replace' and is_waiting(other)
       and other.is.stop_asked == '' and not string.find(other.is.scheduled_for, '+', 1, true) then
