@@ -55,7 +55,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
 
 /// A notifier as the table in force has it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct Standing {
     spec: Arc<NotifierSpec>,
     redaction: Redaction,
@@ -106,7 +106,14 @@ impl Post {
         for (name, spec) in &table.notifiers {
             let standing = Standing { spec: Arc::clone(spec), redaction: table.scheduler.redact.clone() };
             match self.lines.get(name) {
-                Some(line) => _ = line.standing.send_replace(standing),
+                // Where nothing changed, nobody is woken: a pause between two tries goes on.
+                Some(line) => {
+                    line.standing.send_if_modified(|before| {
+                        let is_other = *before != standing;
+                        *before = standing;
+                        is_other
+                    });
+                }
                 None => self.add(name, standing),
             }
         }

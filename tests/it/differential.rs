@@ -267,6 +267,18 @@ fn call_of(made: &Move, (job, tick): (JobName, Tick), (known, early): (Option<&J
     Step::CallStale { job, by: replica(&format!("web-{}", made.owner)), last_success, since, after_ms }
 }
 
+fn ending_of(made: &Move, (outcome, tail): (Outcome, u8)) -> Ending {
+    Ending {
+        outcome,
+        exit_code: (made.owner > 0).then_some(i32::from(made.owner) - 1),
+        signal: (made.owner == 0).then_some(15),
+        http_status: (made.owner > 1).then_some(200 + u16::from(made.owner)),
+        duration_ms: 99,
+        error: "\"odd\" \\ text".into(),
+        output_tail: "tail ".repeat(usize::from(tail)),
+    }
+}
+
 /// The step that a move makes of what is there.
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
@@ -331,17 +343,7 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             Step::Reassert(word_of(made, (run, owner, start), (*begun, *exclusive)))
         }
         What::Complete { outcome, tail } => {
-            let tail = "tail ".repeat(usize::from(*tail));
-            let ending = Ending {
-                outcome: *outcome,
-                exit_code: (made.owner > 0).then_some(i32::from(made.owner) - 1),
-                signal: (made.owner == 0).then_some(15),
-                http_status: (made.owner > 1).then_some(200 + u16::from(made.owner)),
-                duration_ms: 99,
-                error: "\"odd\" \\ text".into(),
-                output_tail: tail,
-            };
-            Step::Complete { run, owner, start, ending }
+            Step::Complete { run, owner, start, ending: ending_of(made, (*outcome, *tail)) }
         }
         What::Abandon => Step::Abandon { run, owner, start },
         What::SettleAbsent { early, decision } => {
