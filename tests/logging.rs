@@ -3,7 +3,9 @@
 use onecron::telemetry::events;
 use onecron::telemetry::logging;
 use onecron::telemetry::logging::LogLevel;
+use onecron::telemetry::logging::LogSchema;
 use onecron::telemetry::logging::LogSettings;
+use onecron::telemetry::logging::Place;
 use std::io::Read;
 use std::process::Command;
 use std::process::Stdio;
@@ -18,7 +20,9 @@ const FLOOD: u64 = 3000;
 #[test]
 fn child() {
     let Ok(task) = std::env::var(CHILD) else { return };
-    let settings = LogSettings { format: None, level: LogLevel::Info, replica: "web-1-7f3a".to_owned() };
+    let (schema, place) = (LogSchema::Default, Place::default());
+    let (level, replica) = (LogLevel::Info, "web-1-7f3a".to_owned());
+    let settings = LogSettings { format: None, schema, level, replica, place };
     let guard = logging::init(settings.clone()).unwrap();
     assert!(logging::init(settings).is_err(), "a second start is refused");
     if task == "flood" {

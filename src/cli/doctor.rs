@@ -38,7 +38,7 @@ const SLOW: Duration = Duration::from_millis(250);
 
 /// Looks at everything that a daemon needs: the store, its settings and its clock, the table, the zone data, the fleet
 ///
-/// It changes nothing. Exit codes: 0; 2 called wrongly; 3 with --strict: something is not as it should be; 69 the store does
+/// It changes nothing, but makes the tables in a PostgreSQL or MySQL that has none. Exit codes: 0; 2 called wrongly; 3 with --strict: something is not as it should be; 69 the store does
 /// not answer; 78 a setting or the table is refused.
 #[derive(Debug, Clone, Args)]
 pub struct DoctorArgs {

@@ -16,8 +16,10 @@ use crate::store;
 use crate::telemetry::logging;
 use crate::telemetry::logging::LogFormat;
 use crate::telemetry::logging::LogLevel;
+use crate::telemetry::logging::LogSchema;
 use crate::telemetry::logging::LogSettings;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces;
 use clap::ArgMatches;
 use clap::Args;
 use std::io::Write;
@@ -45,6 +47,9 @@ pub struct RunArgs {
     /// File with the token of those who may act over HTTP, in one word; without it, nobody may
     #[arg(long, value_name = "FILE", env = "ONECRON_API_TOKEN_FILE")]
     pub api_token_file: Option<PathBuf>,
+    /// File with the token of those who may read over HTTP, in one word; without it, everybody may who reaches the address
+    #[arg(long, value_name = "FILE", env = "ONECRON_READ_TOKEN_FILE")]
+    pub read_token_file: Option<PathBuf>,
     /// What makes `/readyz` say no, besides a start that is not complete and an end that has begun
     #[arg(long, value_enum, env = "ONECRON_READINESS", default_value_t)]
     pub readiness: listen_args::Readiness,
@@ -62,6 +67,10 @@ pub struct RunArgs {
     /// How it is logged: json or text [default: text on a terminal, else json]
     #[arg(long, value_name = "FORMAT", env = "ONECRON_LOG_FORMAT", value_parser = str::parse::<LogFormat>)]
     pub log_format: Option<LogFormat>,
+    /// What the fields of JSON are called: default, ecs (Elastic Common Schema) or gcp (Google Cloud)
+    #[arg(long, value_name = "SCHEMA", env = "ONECRON_LOG_SCHEMA", default_value = "default")]
+    #[arg(value_parser = str::parse::<LogSchema>)]
+    pub log_schema: LogSchema,
     /// End at once when standard input ends (for whoever starts daemons as children)
     #[arg(long, hide = true)]
     pub exit_with_stdin: bool,
@@ -99,10 +108,12 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         opened.map_err(|error| format!("error: {error}\n"))
     };
     let store = open()?;
-    let token_file = args.api_token_file.clone().filter(|file| !file.as_os_str().is_empty());
-    if let Some(file) = &token_file {
+    let given_file = |file: &Option<PathBuf>| file.clone().filter(|file| !file.as_os_str().is_empty());
+    let (token_file, read_token_file) = (given_file(&args.api_token_file), given_file(&args.read_token_file));
+    for file in token_file.iter().chain(&read_token_file) {
         settings::check_token(file).map_err(refused)?;
     }
+    let tls = args.listen.tls().map_err(refused)?;
     let sources = table_args::sources(&args.table.jobs);
     let loaded = config::load(&sources, clock.now().wall).map_err(|problems| config::render(&problems))?;
     let metrics = Arc::new(Metrics::new(Arc::clone(&clock), store.url()));
@@ -110,7 +121,15 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
     // One in memory is there once, and nobody looks where nothing listens.
     let is_shared = listener.is_none() || url.url.expose().starts_with("memory:");
     let reading = if is_shared { Arc::clone(&store) } else { open()? };
-    let log = LogSettings { format: args.log_format, level: args.log_level, replica: me.to_string() };
+    let place = settings::place();
+    let (traces_wanted, traces_doubts) = traces::read(&|name| std::env::var(name).ok());
+    let log = LogSettings {
+        format: args.log_format,
+        schema: args.log_schema,
+        level: args.log_level,
+        replica: me.to_string(),
+        place: place.clone(),
+    };
     let settings = Settings {
         me,
         loaded,
@@ -123,12 +142,60 @@ fn prepare(args: &RunArgs, given: &ArgMatches) -> Result<(Settings, LogSettings)
         clock,
         // Also when the file was replaced by another version, which might speak differently.
         guardian: PathBuf::from("/proc/self/exe"),
-        doubts: url.doubt.into_iter().chain(doubt).collect(),
+        doubts: url.doubt.into_iter().chain(doubt).chain(traces_doubts).collect(),
         listener,
         reading,
         token_file,
+        read_token_file,
+        tls,
+        traces: traces_wanted,
+        place,
         is_strict: args.readiness == listen_args::Readiness::Strict,
         ends_with_stdin: args.exit_with_stdin,
     };
     Ok((settings, log))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Arg;
+    use clap::CommandFactory;
+    use clap::Parser;
+    use std::collections::BTreeSet;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: RunArgs,
+    }
+
+    /// `--flag` and `VARIABLE` of each row of a table whose rows begin with a flag.
+    fn listed(page: &str) -> BTreeSet<(String, String)> {
+        let rows = page.lines().filter(|line| line.starts_with("| `--"));
+        let quoted = |cell: &str| cell.trim().trim_matches('`').split(' ').next().unwrap_or_default().to_owned();
+        rows.map(|row| row.split('|').map(quoted).collect::<Vec<_>>())
+            .map(|cells| (cells[1].clone(), cells[2].clone()))
+            .collect()
+    }
+
+    /// What has a page of its own: stores.md lists how a store is reached.
+    const ELSEWHERE: [&str; 2] = ["--store-", "--help"];
+
+    #[test]
+    fn the_settings_in_the_readme_are_the_flags_there_are() {
+        let command = Alone::command();
+        let flags: BTreeSet<(String, String)> = command
+            .get_arguments()
+            .filter(|arg| !arg.is_hide_set())
+            .map(|arg: &Arg| {
+                let variable = arg.get_env().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                (format!("--{}", arg.get_long().unwrap_or_default()), variable)
+            })
+            .filter(|(flag, _)| flag == "--store-file" || !ELSEWHERE.iter().any(|other| flag.starts_with(other)))
+            .collect();
+        assert_eq!(listed(include_str!("../../README.md")), flags);
+        let deployed = listed(include_str!("../../deploy/README.md"));
+        assert!(deployed.is_subset(&flags), "{:?}", deployed.difference(&flags));
+    }
 }

@@ -4,6 +4,7 @@ use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::secret::Secret;
 use crate::server;
+use crate::telemetry::logging::Place;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::env;
@@ -132,6 +133,19 @@ pub(super) fn replica(instance: Option<&str>) -> Result<ReplicaId, Refusal> {
     let host = || nix::unistd::gethostname().ok()?.into_string().ok();
     let name = given.or_else(|| variable("POD_NAME")).or_else(host).unwrap_or_else(|| "onecron".to_owned());
     Ok(ReplicaId::new(&name, &nonce()?))
+}
+
+/// Where this process is, as the downward API of Kubernetes and Google Cloud usually tell it.
+pub(super) fn place() -> Place {
+    // Nothing there is longer; whatever else is in such a variable must not make every line long.
+    const CHARS_MOST: usize = 253;
+    let known = |name: &str| variable(name).map(|value| value.chars().take(CHARS_MOST).collect());
+    Place {
+        pod: known("POD_NAME"),
+        namespace: known("POD_NAMESPACE"),
+        node: known("NODE_NAME"),
+        project: known("GOOGLE_CLOUD_PROJECT"),
+    }
 }
 
 /// Who calls, for people: the user and the host.

@@ -123,6 +123,7 @@ impl Driver {
             drained = self.hands.perform(effect).or(drained);
         }
         self.hands.metrics.leases(self.engine.running());
+        self.hands.reporter.spans.keep(self.engine.owned(), |run| self.engine.owns(run));
         drained
     }
 

@@ -7,6 +7,7 @@ use super::guard::Order;
 use super::metered::Metered;
 use super::post::Post;
 use super::report::Reporter;
+use super::run_spans::RunSpans;
 use super::signals::Request;
 use super::tests::Bench;
 use super::tests::Broken;
@@ -253,7 +254,9 @@ async fn a_claim_that_is_answered_is_counted_by_its_answer() {
 #[test]
 fn what_is_logged_is_counted() {
     let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
-    let reporter = Reporter::new(&every_second(), Arc::clone(&metrics), Post::nowhere(Arc::clone(&metrics)));
+    let spans = RunSpans::new(None, Arc::new(SystemClock));
+    let mut reporter =
+        Reporter::new(&every_second(), Arc::clone(&metrics), (Post::nowhere(Arc::clone(&metrics)), spans));
     let run = RunKey::new(beat(), Tick::from_seconds(1_772_330_400));
     let facts = || RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None };
     let ending = |outcome| Ending {
@@ -387,6 +390,40 @@ fn a_rule_that_is_wrong_fails_its_tests() {
         let (is_good, text) = promtool(&["test", "rules", &test], "");
         assert!(!is_good, "{right} -> {wrong}: {text}");
     }
+}
+
+/// Each query of the dashboard, with what Grafana puts in for its variables, as a rule.
+fn dashboard_as_rules() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/grafana/dashboard.json");
+    let dashboard: serde_json::Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let list = |of: &serde_json::Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+    let targets = list(&dashboard, "panels").into_iter().flat_map(|panel| list(&panel, "targets"));
+    let queries = targets.chain(list(&dashboard["annotations"], "list"));
+    let mut rules = "groups:\n  - name: dashboard\n    rules:\n".to_owned();
+    for (at, query) in queries.filter_map(|one| Some(one["expr"].as_str()?.to_owned())).enumerate() {
+        let query = query.replace("$__rate_interval", "5m").replace("$namespace", ".*").replace("$job_name", ".*");
+        let query = serde_json::Value::from(query);
+        rules.push_str(&format!("      - {{record: 'query:{at}', expr: {query}}}\n"));
+    }
+    rules
+}
+
+#[test]
+fn promtool_takes_every_query_of_the_dashboard() {
+    if !has("promtool") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("queries.yaml");
+    let rules = dashboard_as_rules();
+    assert!(rules.matches("record:").count() > 30, "{rules}");
+    let check = |rules: &str| {
+        fs::write(&file, rules).unwrap();
+        promtool(&["check", "rules", file.to_str().unwrap()], "")
+    };
+    let (is_good, text) = check(&rules);
+    assert!(is_good, "{text}");
+    assert!(!check(&rules.replacen("sum", "summ", 1)).0, "a query that is none is found");
 }
 
 /// Answers every request with the metrics, until the test is over.

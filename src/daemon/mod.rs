@@ -7,7 +7,8 @@
 //!   jobs (2)        runs.rs: processes and their output; post.rs: messages to notifiers
 //!   http            server: answers from a board that the scheduler writes to, and is never waited for
 //!   guardian        guard.rs: talks to the guardian process, and may wait for it
-//!   log, children   of telemetry and executor
+//!   log, traces      of telemetry
+//!   children         of executor
 //! ```
 
 mod driver;
@@ -25,6 +26,7 @@ mod recovery;
 pub mod reload;
 mod report;
 mod requests;
+mod run_spans;
 mod runs;
 mod signals;
 mod store_watch;
@@ -45,11 +47,18 @@ use crate::schedule::zone_data_version;
 use crate::server;
 use crate::server::Board;
 use crate::server::Server;
+use crate::server::Tls;
 use crate::store::Store;
 use crate::telemetry::events;
 use crate::telemetry::events::DaemonStarted;
 use crate::telemetry::events::TableLoaded;
+use crate::telemetry::logging::Place;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces;
+use crate::telemetry::traces::Exporter;
+use crate::telemetry::traces::TraceSettings;
+use crate::telemetry::traces::Traced;
+use crate::telemetry::traces::Tracer;
 use driver::Driver;
 use driver::End;
 use driver::Message;
@@ -64,6 +73,7 @@ use reload::Origin;
 use reload::Reload;
 use reload::Reloader;
 use report::Reporter;
+use run_spans::RunSpans;
 use runs::Launcher;
 use signal_hook_tokio::Signals;
 use std::collections::BTreeMap;
@@ -89,6 +99,8 @@ const INBOX: usize = 1024;
 const JOB_THREADS: usize = 2;
 /// How long the end waits for what jobs left behind.
 const LEFTOVERS: Duration = Duration::from_secs(1);
+/// And for the spans of its last runs to reach the collector.
+const SPANS_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a daemon is made of.
 pub struct Settings {
@@ -118,8 +130,16 @@ pub struct Settings {
     pub reading: Arc<dyn Store>,
     /// Where the token of those is who may act over HTTP.
     pub token_file: Option<PathBuf>,
+    /// Where the token of those is who may read over HTTP; without it, everybody may.
+    pub read_token_file: Option<PathBuf>,
+    /// What HTTP connections are encrypted with, if they are.
+    pub tls: Option<Arc<Tls>>,
     /// Where HTTP requests come in, where they do.
     pub listener: Option<TcpListener>,
+    /// Where its runs are traced, if they are.
+    pub traces: Option<TraceSettings>,
+    /// Where it is.
+    pub place: Place,
     /// Whether the daemon is not ready while the store is away.
     pub is_strict: bool,
     /// Whether the end of standard input stops it.
@@ -168,6 +188,7 @@ impl Scheduler {
 /// The daemon.
 pub struct Daemon {
     settings: Settings,
+    tracer: Option<Tracer>,
 }
 
 impl Daemon {
@@ -176,7 +197,7 @@ impl Daemon {
     pub fn run(settings: Settings) -> Ended {
         let started = settings.clock.now().boot;
         let clock = Arc::clone(&settings.clock);
-        let mut daemon = Self { settings };
+        let mut daemon = Self { settings, tracer: None };
         // Before the first line: whoever has read that may send TERM.
         let scheduler = Scheduler::new();
         daemon.introduce();
@@ -230,6 +251,7 @@ impl Daemon {
         let (program, me) = (self.settings.guardian.clone(), self.settings.me.clone());
         let guardian =
             thread::Builder::new().name("guardian".to_owned()).spawn(move || guard::serve(program, me, orders))?;
+        let exporter = self.trace()?;
         let now = self.settings.clock.now();
         let table = Arc::new(self.settings.loaded.table.clone());
         let board = Arc::new(Board::new(table, (now.wall, now.boot), self.settings.is_strict));
@@ -243,25 +265,40 @@ impl Daemon {
         };
         // Ends what is left of runs, and with them the last who could send to the guardian.
         jobs.shutdown_timeout(LEFTOVERS);
+        if let Some(exporter) = exporter {
+            exporter.finish(SPANS_WITHIN);
+        }
         let threads = [("http", http.map_or(Ok(()), Server::stop)), ("guardian", guardian.join())];
         let failed = threads.into_iter().filter_map(|(task, ended)| Some((task, ended.err()?)));
         Ok(failed.map(|(task, payload)| panicked(task, &driver::panic_text(&*payload))).last().unwrap_or(ended))
     }
 
+    /// Starts to trace runs, where that is wanted.
+    fn trace(&mut self) -> io::Result<Option<Exporter>> {
+        let Settings { me, clock, traces: wanted, place, .. } = &mut self.settings;
+        let Some(wanted) = wanted.take() else { return Ok(None) };
+        let who = Traced { replica: me.as_str(), place };
+        let (tracer, exporter) = traces::start(wanted, &who, Arc::clone(clock))?;
+        self.tracer = Some(tracer);
+        Ok(Some(exporter))
+    }
+
     /// Starts to answer HTTP requests: until the last thread has ended, so that a drain can be watched.
     fn answer(&self, listener: TcpListener, board: Arc<Board>) -> io::Result<Server> {
         let address = listener.local_addr()?;
-        let Settings { me, namespace, clock, reading, token_file, metrics, .. } = &self.settings;
+        let Settings { me, namespace, clock, reading, token_file, read_token_file, tls, metrics, .. } = &self.settings;
         let parts = server::Parts {
             board,
             clock: Arc::clone(clock),
             store: Arc::clone(reading),
             me: server::Identity { replica: me.to_string(), namespace: namespace.to_string() },
             token_file: token_file.clone(),
+            read_token_file: read_token_file.clone(),
+            tls: tls.clone(),
             metrics: Arc::clone(metrics),
         };
         let server = Server::start(listener, parts)?;
-        events::http_listening(address);
+        events::http_listening(address, tls.is_some());
         Ok(server)
     }
 
@@ -343,6 +380,7 @@ impl Daemon {
             chores.spawn(pass_on_wishes(Arc::clone(&board), wishes.clone()));
             Some(wishes)
         };
+        let spans = RunSpans::new(self.tracer, Arc::clone(&clock));
         let engine = Engine::new(me.clone(), &table, clock.now());
         let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
         let from = Sender { namespace: namespace.to_string(), replica: me.to_string() };
@@ -359,8 +397,10 @@ impl Daemon {
                 inbox: sender,
                 redaction: table.scheduler.redact.clone(),
                 metrics: Arc::clone(&metrics),
+                trace: None,
+                is_trace_handed_on: spans.is_handed_on(),
             },
-            reporter: Reporter::new(&table, Arc::clone(&metrics), post),
+            reporter: Reporter::new(&table, Arc::clone(&metrics), (post, spans)),
             metrics,
             jobs,
             controls: BTreeMap::new(),

@@ -198,7 +198,9 @@ impl Hands {
         let (control, orders) = Control::new(&order);
         self.controls.insert(order.run.clone(), control);
         self.count_running(&order.run.job);
-        self.running.spawn_on(self.launcher.clone().carry_out(order, orders), &self.jobs);
+        let trace = self.reporter.spans.context(&order.run);
+        let launcher = Launcher { trace, ..self.launcher.clone() };
+        self.running.spawn_on(launcher.carry_out(order, orders), &self.jobs);
     }
 
     fn stop(&self, run: &RunKey, how: Stop) {

@@ -2,6 +2,7 @@
 
 use super::letters;
 use super::post::Post;
+use super::run_spans::RunSpans;
 use crate::engine::Disagreement;
 use crate::engine::Notice;
 use crate::engine::RunFacts;
@@ -37,20 +38,15 @@ const PRESENCE_WANTED: &str = "the store must take one record per replica: until
 /// What lines about a start say.
 pub fn fields_of(order: &StartOrder) -> RunFields {
     let StartOrder { run, trigger, start, token, .. } = order;
-    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token) }
+    RunFields { run: run.clone(), trigger: *trigger, attempt: *start, token: Some(*token), trace: None }
 }
 
 /// What lines say about a run that somebody has.
-fn claimed(facts: RunFacts) -> RunFields {
+pub(super) fn claimed(facts: RunFacts) -> RunFields {
     let RunFacts { run, trigger, start, token } = facts;
     let of_tick = || (!run.scheduled_for.is_manual()).then(|| fencing_token(run.scheduled_for, start));
     let token = token.or_else(of_tick);
-    RunFields { run, trigger, attempt: start, token }
-}
-
-/// And about a tick that this replica does not run: it has no token.
-fn unclaimed(facts: RunFacts) -> RunFields {
-    RunFields { token: None, ..claimed(facts) }
+    RunFields { run, trigger, attempt: start, token, trace: None }
 }
 
 /// The engine counts in signed milliseconds, since clocks may step; a length of time is never negative.
@@ -67,13 +63,15 @@ pub struct Reporter {
     /// Who tells those whom jobs name.
     pub post: Post,
     redaction: Redaction,
+    /// What it tells tracing of the same.
+    pub spans: RunSpans,
 }
 
 impl Reporter {
     /// For the jobs of a table.
-    pub fn new(table: &JobTable, metrics: Arc<Metrics>, post: Post) -> Self {
+    pub fn new(table: &JobTable, metrics: Arc<Metrics>, (post, spans): (Post, RunSpans)) -> Self {
         let (jobs, tolerance, redaction) = (BTreeMap::new(), Duration::ZERO, Redaction::default());
-        let mut reporter = Self { jobs, tolerance, metrics, post, redaction };
+        let mut reporter = Self { jobs, tolerance, metrics, post, redaction, spans };
         reporter.follow(table);
         reporter
     }
@@ -100,7 +98,7 @@ impl Reporter {
 
     /// Says it, counts it, and tells whoever wants to know. `StoreConnected` is said by [`super::store_watch`], which knows
     /// more.
-    pub fn say(&self, notice: Notice) {
+    pub fn say(&mut self, notice: Notice) {
         if let Some(spec) = letters::job_of(&notice).and_then(|job| self.jobs.get(job)) {
             let letter = letters::of(&notice, spec, (self.post.now(), &self.redaction));
             letter.into_iter().for_each(|letter| self.post.tell(letter));
@@ -108,7 +106,11 @@ impl Reporter {
         self.log(notice);
     }
 
-    fn log(&self, notice: Notice) {
+    fn log(&mut self, notice: Notice) {
+        let trace = self.spans.hear(&notice, claimed);
+        let claimed = |facts| RunFields { trace: trace.clone(), ..claimed(facts) };
+        // About a tick that this replica does not run: it has no token.
+        let unclaimed = |facts| RunFields { token: None, ..claimed(facts) };
         match notice {
             Notice::StoreConnected { .. } => {}
             Notice::JobRegistered { job, since, again } => {
@@ -180,7 +182,7 @@ impl Reporter {
                 events::job_stale(&job, last_success, stale_after, self.runbook(&job));
             }
             Notice::RunFinished { facts, ending, attempts, output_bytes, again: _ } => {
-                self.finished(facts, (&ending, attempts, output_bytes));
+                self.finished(&claimed(facts), (&ending, attempts, output_bytes));
             }
             Notice::RunUnrecorded { facts, detail } => events::run_unrecorded(&claimed(facts), &detail),
             Notice::RunLost { facts, holder, rerun } => {
@@ -196,10 +198,10 @@ impl Reporter {
         }
     }
 
-    fn finished(&self, facts: RunFacts, (ending, attempts, output_bytes): (&Ending, u32, u64)) {
-        let runbook_url = self.runbook(&facts.run.job).filter(|_| ending.outcome.is_failure());
-        self.metrics.finished(&facts.run.job, ending.outcome, Duration::from_millis(ending.duration_ms));
-        events::run_finished(&claimed(facts), RunFinished { ending, attempts, output_bytes, runbook_url });
+    fn finished(&self, fields: &RunFields, (ending, attempts, output_bytes): (&Ending, u32, u64)) {
+        let runbook_url = self.runbook(&fields.run.job).filter(|_| ending.outcome.is_failure());
+        self.metrics.finished(&fields.run.job, ending.outcome, Duration::from_millis(ending.duration_ms));
+        events::run_finished(fields, RunFinished { ending, attempts, output_bytes, runbook_url });
     }
 
     /// Where people read what to do about a job.
@@ -224,7 +226,8 @@ mod tests {
 
     fn reporter(table: &JobTable) -> Reporter {
         let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
-        Reporter::new(table, Arc::clone(&metrics), Post::nowhere(metrics))
+        let spans = RunSpans::new(None, Arc::new(SystemClock));
+        Reporter::new(table, Arc::clone(&metrics), (Post::nowhere(metrics), spans))
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! No guardian knows of it: the connection ends with the daemon, and what a server does with a request that it has is
 //! the server's. For that there is the fencing token.
 
-use super::report;
 use super::runs::Launcher;
 use super::runs::Orders;
 use super::runs::Refusal;
@@ -89,7 +88,7 @@ impl Launcher {
 
     /// Nothing is wrong with the job: it is given back, and tried again here or elsewhere.
     async fn deferred(&self, order: &StartOrder, error: String) -> Refusal {
-        events::run_deferred(&report::fields_of(order), &self.redaction.text(&error));
+        events::run_deferred(&self.fields(order), &self.redaction.text(&error));
         tokio::time::sleep(SHORT_WAIT).await;
         Refusal { too_late: true, error }
     }

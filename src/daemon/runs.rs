@@ -20,6 +20,7 @@ use crate::job::CommandSpec;
 use crate::job::OutputMode;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
+use crate::job::TraceContext;
 use crate::secret::Redaction;
 use crate::telemetry::events;
 use crate::telemetry::events::RunFields;
@@ -109,6 +110,10 @@ pub struct Launcher {
     /// What must not be seen of what jobs say, for the runs that start from now on.
     pub redaction: Redaction,
     pub metrics: Arc<Metrics>,
+    /// The run's place in its trace, where it is traced: for its lines, and for its job.
+    pub trace: Option<TraceContext>,
+    /// Whether the job is told.
+    pub is_trace_handed_on: bool,
 }
 
 /// Why there is no process, and no request.
@@ -172,12 +177,17 @@ impl Launcher {
             Err(error) => {
                 let shortage = error.is_shortage();
                 if shortage {
-                    events::run_deferred(&report::fields_of(order), &self.redaction.text(&chain(&error)));
+                    events::run_deferred(&self.fields(order), &self.redaction.text(&chain(&error)));
                     tokio::time::sleep(SHORT_WAIT).await;
                 }
                 Err(Refusal { too_late: shortage || matches!(error, SpawnError::TooLate), error: chain(&error) })
             }
         }
+    }
+
+    /// What lines about a start say.
+    pub(super) fn fields(&self, order: &StartOrder) -> RunFields {
+        RunFields { trace: self.trace.clone(), ..report::fields_of(order) }
     }
 
     pub(super) fn context(&self, order: &StartOrder) -> RunContext {
@@ -190,6 +200,7 @@ impl Launcher {
             holder: self.me.clone(),
             last_success: order.last_success,
             redaction: self.redaction.clone(),
+            trace: self.trace.clone().filter(|_| self.is_trace_handed_on),
         }
     }
 
@@ -210,7 +221,7 @@ impl Launcher {
         // Fails only when the scheduler is gone; so also below.
         let _ = self.inbox.send(started).await;
         let Orders { stop, lease_end } = orders;
-        let fields = report::fields_of(order);
+        let fields = self.fields(order);
         let taken = self.forward((lines, order.spec.output.mode), is_said, &fields);
         let (exit, ()) = tokio::join!(until_it_ends(running, stop), taken);
         if exit.dropped_lines > 0 {

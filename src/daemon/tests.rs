@@ -10,6 +10,7 @@ use super::perform;
 use super::perform::Hands;
 use super::post::Post;
 use super::report::Reporter;
+use super::run_spans::RunSpans;
 use super::runs::Control;
 use super::runs::Launcher;
 use super::runs::Stop;
@@ -161,8 +162,14 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
             inbox: sender.clone(),
             redaction: Redaction::default(),
             metrics: Arc::clone(&metrics),
+            trace: None,
+            is_trace_handed_on: false,
         },
-        reporter: Reporter::new(table, Arc::clone(&metrics), Post::nowhere(Arc::clone(&metrics))),
+        reporter: Reporter::new(
+            table,
+            Arc::clone(&metrics),
+            (Post::nowhere(Arc::clone(&metrics)), RunSpans::new(None, Arc::new(SystemClock))),
+        ),
         metrics,
         jobs: Handle::current(),
         controls: BTreeMap::new(),

@@ -261,6 +261,16 @@ impl Engine {
         self.runs.values().filter(|run| run.has_place).count()
     }
 
+    /// All runs that this replica has claimed and not settled.
+    pub fn owned(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether a run is one of them.
+    pub fn owns(&self, run: &RunKey) -> bool {
+        self.runs.contains_key(run)
+    }
+
     /// Whether the store answered last time.
     pub fn store_is_up(&self) -> bool {
         self.outbox.is_up()

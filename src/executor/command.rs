@@ -16,6 +16,7 @@ use crate::job::OutputLimits;
 use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::Tick;
+use crate::job::TraceContext;
 use crate::secret::Redaction;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
@@ -42,6 +43,8 @@ pub struct RunContext {
     pub last_success: Option<Tick>,
     /// What must not be seen of the output: hidden in lines and in the tail.
     pub redaction: Redaction,
+    /// The span that what the job does is a part of, where the run is traced.
+    pub trace: Option<TraceContext>,
 }
 
 /// Until when a process may be started.
@@ -117,6 +120,15 @@ fn prepare(command: &CommandSpec, context: &RunContext) -> Result<Command, Spawn
     }
     for (name, _) in std::env::vars_os().filter(|(name, _)| !is_inherited(command, name)) {
         process.env_remove(name);
+    }
+    // The daemon's own span is not the job's parent; what the table says wins, as ever.
+    if let Some(trace) = &context.trace {
+        process.env("TRACEPARENT", trace.traceparent());
+        if trace.state.is_empty() {
+            process.env_remove("TRACESTATE")
+        } else {
+            process.env("TRACESTATE", &trace.state)
+        };
     }
     for (name, value) in &command.env {
         let subject = format!("variable `{name}`");

@@ -20,6 +20,7 @@ mod spec;
 mod step;
 mod table;
 mod tick;
+mod trace;
 
 pub use action::Action;
 pub use action::HttpSpec;
@@ -100,3 +101,4 @@ pub use tick::RunKey;
 pub use tick::Tick;
 pub use tick::fencing_token;
 pub use tick::manual_token;
+pub use trace::TraceContext;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   daemon ── Board (what it is doing) ──────────────►  site.rs ◄─ fleet.rs ◄── Store
-//!   listen.rs ─► serve.rs: connections ─► routes.rs ─► health.rs, api.rs (with view.rs), actions.rs (with token.rs)
+//!   listen.rs ─► serve.rs: connections (tls.rs) ─► routes.rs (gzip.rs, token.rs) ─► health.rs, api.rs (with view.rs), actions.rs (with token.rs)
 //! ```
 //!
 //! Nothing in here can hold up the scheduler. It is never waited for: what the daemon says goes to a [`Board`], which is
@@ -12,6 +12,7 @@ mod actions;
 mod api;
 mod board;
 mod fleet;
+mod gzip;
 mod health;
 mod listen;
 mod page;
@@ -19,6 +20,7 @@ mod problem;
 mod routes;
 mod serve;
 mod site;
+mod tls;
 pub mod token;
 mod view;
 
@@ -31,6 +33,8 @@ pub use listen::DEFAULT_LISTEN;
 pub use listen::Listen;
 pub use listen::bind;
 pub use serve::Server;
+pub use tls::Tls;
+pub use tls::TlsFiles;
 pub use view::Identity;
 
 use crate::clock::Clock;
@@ -54,6 +58,10 @@ pub struct Parts {
     pub me: Identity,
     /// Where the token of those is who may act; without it, nobody may.
     pub token_file: Option<PathBuf>,
+    /// Where the token of those is who may read; without it, everybody may.
+    pub read_token_file: Option<PathBuf>,
+    /// What connections are encrypted with; without it, they are not.
+    pub tls: Option<Arc<Tls>>,
     /// Counts requests, and writes `/metrics`.
     pub metrics: Arc<Metrics>,
 }

@@ -3,9 +3,11 @@
 use super::Site;
 use super::actions;
 use super::api;
+use super::gzip;
 use super::health;
 use super::page;
 use super::problem::Problem;
+use super::token;
 use axum::Router;
 use axum::extract::MatchedPath;
 use axum::extract::Request;
@@ -92,6 +94,8 @@ pub(super) fn router(site: Arc<Site>) -> Router {
         .route("/api/v1/reload", post(actions::reload))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), token::guard))
+        .layer(middleware::from_fn(gzip::pack))
         .layer(middleware::from_fn_with_state(Arc::clone(&site), count))
         .with_state(site)
 }
@@ -111,6 +115,14 @@ pub(super) fn dress(response: &mut Response) {
     for (name, value) in HEADERS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
+}
+
+/// What a client is told that has not begun to encrypt.
+pub(super) fn not_encrypted() -> Router {
+    Router::new().fallback(async || {
+        let detail = "this port speaks TLS, and nothing is answered without: write https:// instead of http://";
+        Problem::new(StatusCode::BAD_REQUEST, "tls_only", detail)
+    })
 }
 
 async fn not_found(uri: Uri) -> Problem {

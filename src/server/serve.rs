@@ -2,6 +2,7 @@
 
 use super::Parts;
 use super::Site;
+use super::Tls;
 use super::routes;
 use axum::Router;
 use axum::body::Body;
@@ -20,6 +21,8 @@ use std::sync::Arc;
 use std::thread;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tokio::io::AsyncRead;
+use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio::runtime;
 use tokio::sync::oneshot;
@@ -27,6 +30,7 @@ use tokio::task::AbortHandle;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 /// With one more, the oldest is dropped: a crowd that says nothing must not keep a probe out.
@@ -42,6 +46,9 @@ const HEAD_BYTES: usize = 16 << 10;
 const HEAD_LINES: usize = 64;
 /// How long to wait after a connection could not be taken, for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// How a client of TLS begins: a record of the type *handshake*.
+const HANDSHAKE: u8 = 0x16;
 
 /// Where a request comes from.
 #[derive(Debug, Clone, Copy)]
@@ -67,10 +74,14 @@ impl Server {
                 let site = Arc::new(Site::new(parts));
                 let mut tasks = JoinSet::new();
                 tasks.spawn(Arc::clone(&site.fleet).keep());
+                let tls = site.parts.tls.clone();
+                if let Some(tls) = tls.clone() {
+                    tasks.spawn(tls.keep());
+                }
                 tasks.spawn(async move {
                     // The listener is in order: it was bound, and does not block.
                     if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                        accept(&listener, routes::router(site)).await;
+                        accept(&listener, routes::router(site), tls).await;
                     }
                 });
                 // Whoever could stop it is gone where this fails.
@@ -92,7 +103,7 @@ impl Server {
     }
 }
 
-async fn accept(listener: &tokio::net::TcpListener, router: Router) {
+async fn accept(listener: &tokio::net::TcpListener, router: Router, tls: Option<Arc<Tls>>) {
     let mut tasks = JoinSet::new();
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
@@ -106,15 +117,31 @@ async fn accept(listener: &tokio::net::TcpListener, router: Router) {
                 {
                     oldest.abort();
                 }
-                open.push_back(tasks.spawn(converse(stream, remote, router.clone())));
+                open.push_back(tasks.spawn(welcome(stream, remote, router.clone(), tls.clone())));
             }
             Err(_) => sleep(PAUSE).await,
         }
     }
 }
 
-/// One connection, from its first request to its end.
-async fn converse(stream: TcpStream, remote: SocketAddr, router: Router) {
+/// One connection, from its first byte to its end.
+async fn welcome(stream: TcpStream, remote: SocketAddr, router: Router, tls: Option<Arc<Tls>>) {
+    let Some(tls) = tls else { return converse(stream, remote, router).await };
+    let mut first = [0];
+    match timeout(HEAD_WITHIN, stream.peek(&mut first)).await {
+        Ok(Ok(1)) if first[0] == HANDSHAKE => {
+            // What is wrong there is the client's business too.
+            if let Ok(Ok(stream)) = timeout(HEAD_WITHIN, TlsAcceptor::from(tls.config()).accept(stream)).await {
+                converse(stream, remote, router).await;
+            }
+        }
+        Ok(Ok(1)) => converse(stream, remote, routes::not_encrypted()).await,
+        // It has said nothing, or is gone.
+        _ => {}
+    }
+}
+
+async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, remote: SocketAddr, router: Router) {
     let service = service_fn(move |request| answer(request, remote, router.clone()));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -19,6 +19,8 @@ pub struct Site {
     pub parts: Parts,
     pub fleet: Arc<Fleet>,
     pub token: Token,
+    /// Of those who read, where not everybody may.
+    pub read_token: Option<Token>,
     pub actions: Semaphore,
 }
 
@@ -37,7 +39,8 @@ impl Site {
     pub fn new(parts: Parts) -> Self {
         let fleet = Fleet::new(Arc::clone(&parts.store), Arc::clone(&parts.board), Arc::clone(&parts.clock));
         let token = Token::new(parts.token_file.clone());
-        Self { parts, fleet: Arc::new(fleet), token, actions: Semaphore::new(ACTIONS) }
+        let read_token = parts.read_token_file.clone().map(|file| Token::new(Some(file)));
+        Self { parts, fleet: Arc::new(fleet), token, read_token, actions: Semaphore::new(ACTIONS) }
     }
 
     /// Everything as it is now, or was when the store told last.

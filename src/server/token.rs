@@ -1,4 +1,5 @@
-//! Who may act: whoever has the content of a file. Without a file, nobody.
+//! Who may act: whoever has the content of a file. Without a file, nobody. And who may read: everybody, or whoever has the
+//! content of another file.
 
 use super::Site;
 use super::problem::Problem;
@@ -6,14 +7,24 @@ use super::serve::Remote;
 use crate::clock::Boot;
 use crate::secret::Secret;
 use crate::telemetry::events;
+use axum::extract::MatchedPath;
+use axum::extract::Request;
+use axum::extract::State;
 use axum::http::HeaderMap;
+use axum::http::HeaderValue;
 use axum::http::StatusCode;
 use axum::http::header;
+use axum::middleware::Next;
+use axum::response::IntoResponse;
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use std::fs::File;
 use std::io;
 use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -26,6 +37,8 @@ const LEAST: usize = 16;
 const MOST: u64 = 4096;
 /// How long the file may take.
 const READ_WITHIN: Duration = Duration::from_secs(2);
+/// What needs no token: probes and Prometheus have none.
+const OPEN: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 /// So often at most it is said that somebody was denied.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
@@ -91,21 +104,83 @@ impl Token {
 /// It has not, or there is none.
 pub async fn check(site: &Site, headers: &HeaderMap, (route, remote): (&str, Remote)) -> Result<(), Problem> {
     let wanted = site.token.wanted().await?;
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let given = given.and_then(|value| value.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-    let is_it = given.is_some_and(|(_, given)| given.trim().as_bytes().ct_eq(wanted.expose().as_bytes()).into());
-    if is_it {
+    let given = bearer(headers);
+    if given.is_some_and(|given| is_same(given, &wanted)) {
         return Ok(());
     }
-    site.token.say_denied(site.parts.clock.now().boot, (route, remote));
-    let (code, detail) = match given {
-        None => ("token_missing", "write `Authorization: Bearer ` and the token"),
-        Some(_) => ("token_wrong", "that is not this daemon's token"),
+    Err(site.token.denied(site.parts.clock.now().boot, (route, remote), given.is_some()))
+}
+
+/// Lets through what anybody may ask, and whoever has one of the two tokens: as a bearer, or as the password of a browser.
+pub async fn guard(
+    State(site): State<Arc<Site>>,
+    route: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(reading) = &site.read_token else { return next.run(request).await };
+    let route = route.as_ref().map_or("other", MatchedPath::as_str);
+    if OPEN.contains(&route) {
+        return next.run(request).await;
+    }
+    let headers = request.headers();
+    let given = bearer(headers).map(str::to_owned).or_else(|| password(headers));
+    let wanted = match reading.wanted().await {
+        Ok(wanted) => wanted,
+        Err(problem) => return problem.into_response(),
     };
-    Err(Problem::new(StatusCode::UNAUTHORIZED, code, detail))
+    let is_reader = given.as_ref().is_some_and(|given| is_same(given, &wanted));
+    // Whoever may act may read. Without a token for actions, or one that cannot be read, nobody is that.
+    let is_actor = !is_reader
+        && match (&given, site.token.wanted().await) {
+            (Some(given), Ok(wanted)) => is_same(given, &wanted),
+            _ => false,
+        };
+    if is_reader || is_actor {
+        return next.run(request).await;
+    }
+    let remote = request.extensions().get::<Remote>().copied();
+    let remote = remote.unwrap_or(Remote(([0, 0, 0, 0], 0).into()));
+    let problem = reading.denied(site.parts.clock.now().boot, (route, remote), given.is_some());
+    let mut response = problem.into_response();
+    // A browser asks for a password then: the user's name does not matter.
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"onecron\", charset=\"UTF-8\""));
+    response
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    credentials(headers, "bearer")
+}
+
+/// Of `Authorization: Basic`, whatever the user is called.
+fn password(headers: &HeaderMap) -> Option<String> {
+    let bytes = STANDARD.decode(credentials(headers, "basic")?).ok()?;
+    Some(String::from_utf8(bytes).ok()?.split_once(':')?.1.to_owned())
+}
+
+fn credentials<'a>(headers: &'a HeaderMap, kind: &str) -> Option<&'a str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (found, given) = value.split_once(' ')?;
+    found.eq_ignore_ascii_case(kind).then(|| given.trim())
+}
+
+/// Without telling by the time it takes how much of it is right.
+fn is_same(given: &str, wanted: &Secret<String>) -> bool {
+    given.as_bytes().ct_eq(wanted.expose().as_bytes()).into()
 }
 
 impl Token {
+    fn denied(&self, now: Boot, asked: (&str, Remote), is_given: bool) -> Problem {
+        self.say_denied(now, asked);
+        let (code, detail) = match is_given {
+            false => ("token_missing", "write `Authorization: Bearer ` and the token"),
+            true => ("token_wrong", "that is not this daemon's token"),
+        };
+        Problem::new(StatusCode::UNAUTHORIZED, code, detail)
+    }
+
     fn say_denied(&self, now: Boot, (route, Remote(remote)): (&str, Remote)) {
         let mut denied = self.denied.lock().unwrap_or_else(PoisonError::into_inner);
         denied.unsaid += 1;

@@ -16,6 +16,7 @@ use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::job::TableChanges;
 use crate::job::Tick;
+use crate::job::TraceContext;
 use crate::job::Trigger;
 use chrono::DateTime;
 use std::collections::BTreeMap;
@@ -24,22 +25,38 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 use tracing::Event;
+use tracing::Level;
 use tracing::Subscriber;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: [&str; 6] = [
+const CODE: [&str; 7] = [
     include_str!("events.rs"),
     include_str!("events/fleet.rs"),
     include_str!("events/http.rs"),
     include_str!("events/notify.rs"),
     include_str!("events/orders.rs"),
     include_str!("events/table.rs"),
+    include_str!("events/traces.rs"),
 ];
 const RUN_FIELDS: [&str; 6] = ["job", "run_id", "scheduled_for", "trigger", "attempt", "token"];
-const ENVELOPE: [&str; 7] = ["timestamp", "level", "event", "message", "service", "version", "replica"];
+/// What belongs to the lines of all events, and so is the name of no field.
+const ENVELOPE: [&str; 12] = [
+    "timestamp",
+    "level",
+    "event",
+    "message",
+    "service",
+    "version",
+    "replica",
+    "pod",
+    "namespace",
+    "node",
+    "trace_id",
+    "span_id",
+];
 
 /// An event as operators know it: the levels it can have, and its fields in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,7 +66,7 @@ struct Entry {
 }
 
 /// Name, level and fields.
-type Raised = (String, &'static str, Fields);
+pub(super) type Raised = (&'static str, Level, Fields);
 
 #[derive(Clone, Default)]
 struct Capture(Arc<Mutex<Vec<Raised>>>);
@@ -60,13 +77,14 @@ impl<S: Subscriber> Layer<S> for Capture {
         event.record(&mut fields);
         let metadata = event.metadata();
         assert_eq!(metadata.target(), events::TARGET, "or the log does not show {}", metadata.name());
-        self.0.lock().unwrap().push((metadata.name().to_owned(), level_word(*metadata.level()), fields));
+        self.0.lock().unwrap().push((metadata.name(), *metadata.level(), fields));
     }
 }
 
 fn run() -> RunFields {
     let run = RunKey::new(JobName::new("nightly").unwrap(), Tick::from_seconds(1_772_330_400));
-    RunFields { run, trigger: Trigger::Schedule, attempt: 1, token: Some(7) }
+    let trace = TraceContext { trace: 0xabc, span: 0xdef, is_sampled: true, state: String::new() };
+    RunFields { run, trigger: Trigger::Schedule, attempt: 1, token: Some(7), trace: Some(trace) }
 }
 
 fn raise_events_of_the_daemon() {
@@ -85,7 +103,9 @@ fn raise_events_of_the_daemon() {
     daemon_not_ready("store_away");
     api_denied("trigger", [127, 0, 0, 1].into(), 2);
     api_called("trigger", "nightly", ("ada@10.0.0.7", [10, 0, 0, 7].into()), "done");
-    http_listening(([127, 0, 0, 1], 8080).into());
+    http_listening(([127, 0, 0, 1], 8080).into(), true);
+    tls_replaced("/etc/onecron/tls.crt");
+    tls_refused("no key");
     daemon_draining("TERM", 2, second);
     daemon_drained(second, 2);
     drain_expired(&[run().run]);
@@ -135,6 +155,10 @@ fn raise_events_of_the_daemon() {
     ticks_passed(&run().run.job, Tick::from_seconds(1), Tick::from_seconds(60));
     guardian_missing("no more processes");
     guardian_restarted("killed by signal 9", 4, 2);
+    tracing_started("http://collector:4318/v1/traces", "always_on");
+    trace_export_failed("connection refused");
+    trace_export_recovered();
+    spans_dropped(3);
     log_dropped(1, 2);
 }
 
@@ -194,7 +218,7 @@ fn raise_events_of_notifiers() {
 }
 
 /// Every event raised once in each of its forms, with all that is optional.
-fn raised() -> Vec<Raised> {
+pub(super) fn raised() -> Vec<Raised> {
     let capture = Capture::default();
     tracing::subscriber::with_default(tracing_subscriber::registry().with(capture.clone()), || {
         raise_events_of_the_daemon();
@@ -209,10 +233,10 @@ fn catalogue_of_the_code() -> BTreeMap<String, Entry> {
     let mut catalogue: BTreeMap<String, Entry> = BTreeMap::new();
     for (name, level, fields) in raised() {
         let fields: Vec<String> = fields.fields.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let entry = catalogue.entry(name.clone()).or_default();
+        let entry = catalogue.entry(name.to_owned()).or_default();
         assert!(entry.fields.is_empty() || entry.fields == fields, "{name} has different fields in its forms");
         entry.fields = fields;
-        entry.levels.insert(level.to_owned());
+        entry.levels.insert(level_word(level).to_owned());
     }
     catalogue
 }

@@ -16,6 +16,7 @@ use crate::job::ReplicaId;
 use crate::job::RunKey;
 use crate::job::SkipReason;
 use crate::job::Tick;
+use crate::job::TraceContext;
 use crate::job::Trigger;
 use crate::secret::without_password;
 use chrono::DateTime;
@@ -41,6 +42,8 @@ pub struct RunFields {
     pub attempt: u32,
     /// The fencing token, once the run is claimed.
     pub token: Option<u64>,
+    /// The span of the run, where this replica has one.
+    pub trace: Option<TraceContext>,
 }
 
 /// Raises an event; its name is a literal, because it is what operators search.
@@ -63,7 +66,10 @@ macro_rules! run_event {
             scheduled_for = $run.run.scheduled_for.instant(),
             trigger = $run.trigger.as_str(),
             attempt = $run.attempt,
-            token = $run.token
+            token = $run.token,
+            // Of the envelope, like the replica: `line` puts them there.
+            trace_id = $run.trace.as_ref().map(crate::job::TraceContext::trace_id),
+            span_id = $run.trace.as_ref().map(crate::job::TraceContext::span_id)
             $(, $($field)*)?
         )
     };
@@ -74,6 +80,7 @@ mod http;
 mod notify;
 mod orders;
 mod table;
+mod traces;
 
 pub use fleet::TableDisagrees;
 pub use fleet::clock_in_order;
@@ -85,6 +92,7 @@ pub use http::*;
 pub use notify::*;
 pub use orders::*;
 pub use table::*;
+pub use traces::*;
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
@@ -130,7 +138,7 @@ pub fn daemon_started(started: DaemonStarted<'_>) {
         pid = started.pid,
         config = started.config,
         store = store,
-        namespace = started.namespace
+        store_namespace = started.namespace
     );
 }
 

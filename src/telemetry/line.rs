@@ -3,6 +3,9 @@
 //! Invariant: whatever a field holds (output of jobs comes from strangers), the result is one line without a control
 //! character in it, at most [`LINE_BYTES_MAX`] long with its newline, and as JSON it parses.
 
+use super::schema::Entry;
+use super::schema::Envelope;
+use super::schema::LogSchema;
 use chrono::DateTime;
 use chrono::SecondsFormat;
 use chrono::Utc;
@@ -33,6 +36,21 @@ pub(super) struct Source {
     pub(super) service: &'static str,
     pub(super) version: &'static str,
     pub(super) replica: String,
+    pub(super) schema: LogSchema,
+    pub(super) place: Place,
+}
+
+/// Where a process runs, as far as its surroundings say so. In every line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The pod, in Kubernetes.
+    pub pod: Option<String>,
+    /// And its namespace.
+    pub namespace: Option<String>,
+    /// And its node.
+    pub node: Option<String>,
+    /// The project, in Google Cloud.
+    pub project: Option<String>,
 }
 
 /// What an event says of itself.
@@ -54,6 +72,9 @@ pub(super) enum Value {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Fields {
     pub(super) message: String,
+    /// Of the run's span, where it has one.
+    pub(super) trace_id: Option<String>,
+    pub(super) span_id: Option<String>,
     pub(super) fields: Vec<(&'static str, Value)>,
 }
 
@@ -69,6 +90,8 @@ impl Fields {
     fn text(&mut self, field: &Field, text: String) {
         match field.name() {
             "message" => self.message = text,
+            "trace_id" => self.trace_id = Some(text),
+            "span_id" => self.span_id = Some(text),
             name => self.fields.push((name, Value::Text(text))),
         }
     }
@@ -141,39 +164,69 @@ fn cut_longest(fields: &[(&'static str, Value)], limits: &mut [usize], excess: u
 }
 
 fn json(source: &Source, head: Head, fields: &Fields, limits: &[usize]) -> String {
-    let mut out = String::with_capacity(512);
     let at = head.at.to_rfc3339_opts(SecondsFormat::Millis, true);
-    out.push_str("{\"timestamp\":\"");
-    out.push_str(&at);
-    for (name, value) in [
-        ("level", level_word(head.level)),
-        ("event", head.event),
-        ("message", &fields.message),
-        ("service", source.service),
-        ("version", source.version),
-        ("replica", &source.replica),
-    ] {
-        out.push_str("\",\"");
-        out.push_str(name);
-        out.push_str("\":\"");
-        escape(&mut out, value, usize::MAX);
+    let Place { pod, namespace, node, project } = &source.place;
+    let envelope = Envelope {
+        at: &at,
+        level: level_word(head.level),
+        event: head.event,
+        message: &fields.message,
+        service: source.service,
+        version: source.version,
+        replica: &source.replica,
+        pod: pod.as_deref(),
+        namespace: namespace.as_deref(),
+        node: node.as_deref(),
+        trace_id: fields.trace_id.as_deref(),
+        span_id: fields.span_id.as_deref(),
+        project: project.as_deref(),
+    };
+    let mut out = String::with_capacity(512);
+    let mut open = None;
+    for Entry { object, name, value } in source.schema.entries(&envelope) {
+        if open != object && open.take().is_some() {
+            out.push('}');
+        }
+        if open != object
+            && let Some(object) = object
+        {
+            key(&mut out, object);
+            out.push('{');
+            open = Some(object);
+        }
+        key(&mut out, name);
+        quote(&mut out, &value, usize::MAX);
     }
-    out.push('"');
+    if open.is_some() {
+        out.push('}');
+    }
     for ((name, value), limit) in fields.fields.iter().zip(limits) {
-        out.push_str(",\"");
-        out.push_str(name);
-        out.push_str("\":");
+        key(&mut out, source.schema.field(name));
         match value {
             Value::Literal(literal) => out.push_str(literal),
-            Value::Text(text) => {
-                out.push('"');
-                escape(&mut out, text, *limit);
-                out.push('"');
-            }
+            Value::Text(text) => quote(&mut out, text, *limit),
         }
     }
     out.push_str("}\n");
     out
+}
+
+/// What stands in front of a value: the names need no escapes.
+fn key(out: &mut String, name: &str) {
+    match out.as_bytes().last() {
+        None => out.push('{'),
+        Some(b'{') => {}
+        Some(_) => out.push(','),
+    }
+    out.push('"');
+    out.push_str(name);
+    out.push_str("\":");
+}
+
+fn quote(out: &mut String, text: &str, limit: usize) {
+    out.push('"');
+    escape(out, text, limit);
+    out.push('"');
 }
 
 /// For people: the job stands bare, its run id is left out (job and `scheduled_for` say it), and so is a message that
@@ -194,11 +247,7 @@ fn text(head: Head, fields: &Fields, limits: &[usize]) -> String {
         match value {
             Value::Literal(literal) => out.push_str(literal),
             Value::Text(text) if is_plain(text) => escape(&mut out, text, *limit),
-            Value::Text(text) => {
-                out.push('"');
-                escape(&mut out, text, *limit);
-                out.push('"');
-            }
+            Value::Text(text) => quote(&mut out, text, *limit),
         }
     }
     if fields.message.replace(' ', "_") != head.event {
@@ -272,7 +321,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn source() -> Source {
-        Source { service: "onecron", version: "0.1.0", replica: "web-1-7f3a".to_owned() }
+        let (schema, place) = (LogSchema::Default, Place::default());
+        Source { service: "onecron", version: "0.1.0", replica: "web-1-7f3a".to_owned(), schema, place }
     }
 
     fn head(event: &'static str) -> Head {
@@ -293,6 +343,7 @@ mod tests {
                 ("attempt", Value::Literal("1".to_owned())),
                 text_field("error", "exit 1: \"no\""),
             ],
+            ..Fields::default()
         }
     }
 
@@ -355,13 +406,15 @@ mod tests {
         ) {
             let two: String = two.into_iter().collect::<String>().repeat(times);
             let fields = Fields { fields: vec![text_field("one", &one), text_field("two", &two)], ..Fields::default() };
-            let line = render(LogFormat::Json, &source(), head("run_output"), &fields);
-            prop_assert!(line.len() <= LINE_BYTES_MAX);
-            prop_assert_eq!(line.matches('\n').count(), 1);
-            let read: serde_json::Value = serde_json::from_str(&line).unwrap();
-            prop_assert_eq!(read["one"].as_str().unwrap(), one);
-            let read = read["two"].as_str().unwrap();
-            prop_assert!(read == two || two.starts_with(read.strip_suffix(CUT).unwrap()));
+            for schema in [LogSchema::Default, LogSchema::Ecs, LogSchema::Gcp] {
+                let line = render(LogFormat::Json, &Source { schema, ..source() }, head("run_output"), &fields);
+                prop_assert!(line.len() <= LINE_BYTES_MAX);
+                prop_assert_eq!(line.matches('\n').count(), 1);
+                let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+                prop_assert_eq!(read["one"].as_str().unwrap(), &one);
+                let read = read["two"].as_str().unwrap();
+                prop_assert!(read == two || two.starts_with(read.strip_suffix(CUT).unwrap()));
+            }
             let line = render(LogFormat::Text, &source(), head("run_output"), &fields);
             prop_assert!(line.len() <= LINE_BYTES_MAX && line.matches('\n').count() == 1);
         }

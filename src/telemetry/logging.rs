@@ -35,6 +35,8 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 pub use super::line::LogFormat;
+pub use super::line::Place;
+pub use super::schema::LogSchema;
 
 /// How many bytes wait for a slow reader of standard output.
 const QUEUE_BYTES: usize = 4 << 20;
@@ -46,10 +48,14 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 pub struct LogSettings {
     /// `None`: text on a terminal, else JSON.
     pub format: Option<LogFormat>,
+    /// What the fields of JSON are called.
+    pub schema: LogSchema,
     /// What is shown: this and what is worse.
     pub level: LogLevel,
     /// The replica's name, in every line.
     pub replica: String,
+    /// Where it is, likewise.
+    pub place: Place,
 }
 
 /// A word of `--log-level`.
@@ -94,6 +100,19 @@ impl FromStr for LogLevel {
             "info" => Ok(Self::Info),
             "debug" => Ok(Self::Debug),
             _ => Err(UnknownWord { found: text.to_owned(), allowed: "error, warn, info or debug" }),
+        }
+    }
+}
+
+impl FromStr for LogSchema {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "default" => Ok(Self::Default),
+            "ecs" => Ok(Self::Ecs),
+            "gcp" => Ok(Self::Gcp),
+            _ => Err(UnknownWord { found: text.to_owned(), allowed: "default, ecs or gcp" }),
         }
     }
 }
@@ -145,8 +164,9 @@ fn start(
     queue_bytes: usize,
 ) -> io::Result<(LogGuard, Dispatch)> {
     let queue = Arc::new(Queue::new(queue_bytes));
-    let source = Source { service: "onecron", version: env!("CARGO_PKG_VERSION"), replica: settings.replica };
-    let layer = FlatLayer { format, source, level: settings.level.most_verbose(), queue: Arc::clone(&queue) };
+    let LogSettings { schema, level, replica, place, .. } = settings;
+    let source = Source { service: "onecron", version: env!("CARGO_PKG_VERSION"), replica, schema, place };
+    let layer = FlatLayer { format, source, level: level.most_verbose(), queue: Arc::clone(&queue) };
     let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer));
     let writer = Writer { queue: Arc::clone(&queue), out, torn: false };
     let own = dispatch.clone();
@@ -339,7 +359,8 @@ mod tests {
     }
 
     fn log_to(pipe: &Pipe, level: LogLevel, queue_bytes: usize) -> (LogGuard, Dispatch) {
-        let settings = LogSettings { format: None, level, replica: "web-1-7f3a".to_owned() };
+        let (schema, place) = (LogSchema::Default, Place::default());
+        let settings = LogSettings { format: None, schema, level, replica: "web-1-7f3a".to_owned(), place };
         start(LogFormat::Text, settings, pipe.clone(), queue_bytes).unwrap()
     }
 
@@ -437,6 +458,7 @@ mod tests {
     fn words_of_flags_are_read_and_others_name_the_allowed_ones() {
         assert_eq!("WARN".parse(), Ok(LogLevel::Warn));
         assert_eq!("json".parse(), Ok(LogFormat::Json));
+        assert_eq!("ECS".parse(), Ok(LogSchema::Ecs));
         let error = "trace".parse::<LogLevel>().unwrap_err();
         assert_eq!(error.to_string(), "\"trace\" is not known: use error, warn, info or debug");
     }

@@ -5,7 +5,8 @@
 //! still do then is logged, and not counted.
 
 mod catalogue;
-mod notifications;
+#[cfg(test)]
+mod dashboard_tests;
 mod process;
 #[cfg(test)]
 mod tests;
@@ -97,17 +98,9 @@ words! {
     }
 }
 
-words! {
-    /// What became of something that a notifier was to be told.
-    Notified {
-        /// It was.
-        Sent = "sent",
-        /// It was not, after all tries.
-        Failed = "failed",
-        /// There was no place or no time for it.
-        Dropped = "dropped",
-    }
-}
+mod notifications;
+
+pub use notifications::Notified;
 
 words! {
     /// A request to the store.

@@ -10,3 +10,7 @@ mod line;
 pub mod logging;
 pub mod metrics;
 mod queue;
+mod schema;
+#[cfg(test)]
+mod schema_tests;
+pub mod traces;

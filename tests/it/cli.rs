@@ -29,7 +29,17 @@ fn help_shows_what_there_is_and_hides_the_guardian() {
     assert!(!help.contains("guardian"));
     let (code, help, _) = ended(&["run", "--help"]);
     assert_eq!(code, Some(0));
-    for flag in ["JOBS", "STORE", "STORE_FILE", "NAMESPACE", "INSTANCE", "DRAIN_TIMEOUT", "LOG_LEVEL", "LOG_FORMAT"] {
+    for flag in [
+        "JOBS",
+        "STORE",
+        "STORE_FILE",
+        "NAMESPACE",
+        "INSTANCE",
+        "DRAIN_TIMEOUT",
+        "LOG_LEVEL",
+        "LOG_FORMAT",
+        "LOG_SCHEMA",
+    ] {
         assert!(help.contains(&format!("[env: ONECRON_{flag}")), "{flag}: {help}");
     }
     assert!(!help.contains("exit-with-stdin"));
@@ -122,11 +132,12 @@ fn a_bad_setting_does_not_start_and_says_what_to_write() {
 fn a_variable_that_is_empty_is_not_set() {
     let table = Table::new(GOOD);
     let launch = Launch::new(&["run", "--jobs", &table.path()]).folder(table.folder.path());
-    let names = ["STORE", "STORE_FILE", "NAMESPACE", "INSTANCE", "DRAIN_TIMEOUT", "LOG_LEVEL", "LOG_FORMAT"];
+    let names =
+        ["STORE", "STORE_FILE", "NAMESPACE", "INSTANCE", "DRAIN_TIMEOUT", "LOG_LEVEL", "LOG_FORMAT", "LOG_SCHEMA"];
     let launch = names.iter().fold(launch, |launch, name| launch.env(&format!("ONECRON_{name}"), ""));
     let daemon = launch.start();
     let started = daemon.wait_for_event("daemon_started");
-    assert_eq!((&started["store"], &started["namespace"]), (&"sqlite:onecron.db".into(), &"default".into()));
+    assert_eq!((&started["store"], &started["store_namespace"]), (&"sqlite:onecron.db".into(), &"default".into()));
     daemon.wait_for_event("daemon_ready");
     assert_eq!(daemon.events("setting_warning").len(), 0);
     let (code, _, errors) = told(&Launch::new(&["validate"]).env("ONECRON_JOBS", "").output());
@@ -208,7 +219,7 @@ fn a_daemon_is_named_after_its_pod_and_no_two_starts_have_one_name() {
     let (first, second) = (launch.start(), launch.start());
     let (one, two) = (first.replica(), second.replica());
     assert!(one.starts_with("web-7d9f-") && two.starts_with("web-7d9f-") && one != two, "{one} {two}");
-    assert_eq!(first.wait_for_event("daemon_started")["namespace"], "shop");
+    assert_eq!(first.wait_for_event("daemon_started")["store_namespace"], "shop");
 }
 
 #[test]

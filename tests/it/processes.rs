@@ -70,6 +70,7 @@ pub fn context(job: &str) -> RunContext {
         holder: ReplicaId::new("test", &std::process::id().to_string()),
         last_success: None,
         redaction: Redaction::default(),
+        trace: None,
     }
 }
 

@@ -67,7 +67,7 @@ fn healthcheck_asks_the_address_that_the_daemon_has() {
     }
     let ready = check(&["healthcheck", "--ready"], &address);
     assert_eq!((ready.status.code(), ready.stdout.ends_with(b"ok\n")), (Some(0), true));
-    daemon.signal(Signal::SIGSTOP);
+    daemon.freeze();
     assert_eq!(check(&["healthcheck"], &address).status.code(), Some(69), "it does not answer");
     daemon.signal(Signal::SIGCONT);
     assert_eq!(check(&["healthcheck"], "none").status.code(), Some(78));

@@ -230,8 +230,12 @@ fn a_run_is_ordered_once_for_each_key_and_paused_jobs_are_refused() {
 
     let path = format!("/api/v1/runs/{}/output", ordered["run_id"].as_str().unwrap());
     assert_eq!(get(&address, &path).status, 401);
-    let output = send(&address, ("GET", &path), &format!("Authorization: Bearer {TOKEN}\r\n"), "");
-    assert_eq!((output.status, output.body.as_str()), (200, "by hand\n"));
+    // It is said that the run has ended before the store has it.
+    until("the output is in the record", || {
+        let output = send(&address, ("GET", &path), &format!("Authorization: Bearer {TOKEN}\r\n"), "");
+        assert_eq!(output.status, 200);
+        output.body == "by hand\n"
+    });
 
     let (status, paused) =
         post("/api/v1/jobs/idle/pause", "/api/v1/jobs/{name}/pause", "", json!({"comment": "the warehouse moves"}));
@@ -269,8 +273,10 @@ fn a_run_is_cancelled_and_the_table_read_again_over_http() {
     let (status, stopping) = post(&path, "/api/v1/runs/{run_id}/cancel");
     assert_eq!((status, &stopping["replica"]), (202, &daemon.replica().into()));
     assert_eq!(daemon.wait_for_job("run_finished", "long")["outcome"], "cancelled");
-    let (status, over) = post(&path, "/api/v1/runs/{run_id}/cancel");
-    assert_eq!((status, &over["code"]), (409, &"over".into()));
+    until("the store has its end", || {
+        let (status, over) = post(&path, "/api/v1/runs/{run_id}/cancel");
+        (status, &over["code"]) == (409, &"over".into())
+    });
 
     let text = fs::read_to_string(scene.table.path()).unwrap();
     fs::write(scene.table.path(), text.replace("Says hello", "Says hello to all")).unwrap();

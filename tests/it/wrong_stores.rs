@@ -9,6 +9,7 @@ use crate::support::daemon::Table;
 use crate::support::documents;
 use crate::support::scene::registration;
 use crate::support::server::free_port;
+use crate::support::sql_server;
 use crate::support::web::Web;
 use crate::support::web::answer;
 use nix::sys::stat::Mode;
@@ -95,6 +96,18 @@ async fn servers_of_sql_that_are_none_are_told_as_such() {
         let error = store.server_time().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotSent, "{error}");
         assert!(error.to_string().contains("speaks another protocol"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_sql_without_tls_that_must_have_it_is_told_as_such() {
+    for kind in [Kind::Postgres, Kind::MariaDb] {
+        let Some(server) = sql_server::shared(kind) else { continue };
+        let wanted = if kind == Kind::Postgres { "sslmode=require" } else { "ssl-mode=required" };
+        let url = format!("{}?{wanted}", server.url(&server.make_database()));
+        let error = open(&url, "default").server_time().await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
+        assert!(error.detail.contains("the server has no TLS"), "{error}");
     }
 }
 

@@ -422,10 +422,7 @@ impl World {
             What::Drain { replica, timeout } => self.drain(replica, timeout),
             What::Gone { replica, incarnation } => {
                 if self.is_current(replica, incarnation) {
-                    let now = self.clocks(replica);
-                    let farewell = self.replicas[replica].engine.as_ref().map(|engine| engine.farewell(now));
-                    let at = self.store_time();
-                    self.records.meet(farewell.as_ref(), &[], at);
+                    self.say_farewell(replica);
                     self.stop_replica(replica);
                     let down = self.random.between(SECOND / 5, 20 * SECOND);
                     self.put(self.now + down, What::Restart { replica });
@@ -498,12 +495,6 @@ impl World {
         self.end_term(replica);
         self.replicas[replica].version = version;
         self.tell(replica, Event::TableChanged(Arc::clone(&self.versions[version])));
-    }
-
-    /// Whether a replica that is up has the job in its table.
-    pub fn lists(&self, job: &JobName) -> bool {
-        let tables = self.replicas.iter().filter(|replica| replica.engine.is_some()).map(|replica| replica.version);
-        tables.map(|version| &self.versions[version]).any(|table| table.jobs.iter().any(|spec| spec.name == *job))
     }
 
     fn drain(&mut self, replica: usize, timeout: Duration) {

@@ -63,7 +63,7 @@ fn each_wait_is_twice_the_one_before_up_to_the_longest() {
 
 #[test]
 fn without_retries_a_failure_is_the_end() {
-    assert_eq!(failing(retrying(0, 1, 10)).0, []);
+    assert_eq!(failing(retrying(0, 1, 10)).0, Vec::<Duration>::new());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::executor::variables;
 use crate::executor::variables::Wanted;
 use crate::job::EnvValue;
 use crate::job::HttpSpec;
+use crate::job::TraceContext;
 use crate::job::is_header_value;
 use crate::job::request_url;
 use reqwest::Method;
@@ -44,13 +45,20 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn of(spec: &HttpSpec, context: &RunContext) -> Result<Self, SpawnError> {
+        let headers = headers_of(spec)?;
         let body = spec.body.as_ref().map(|body| {
             let wanted = Wanted { subject: "`http.body`", most: BODY_BYTES_MOST };
             variables::value_of(wanted, body).map(OsString::into_vec)
         });
+        let mut told = told(context)?;
+        if headers.contains_key("traceparent") {
+            // The job says itself what it is a part of.
+            told.remove("traceparent");
+            told.remove("tracestate");
+        }
         Ok(Self {
-            headers: headers_of(spec)?,
-            told: told(context)?,
+            headers,
+            told,
             body: body.transpose()?,
             is_secret: spec.body.as_ref().is_some_and(|body| !matches!(body, EnvValue::Text(_))),
         })
@@ -144,6 +152,8 @@ fn told(context: &RunContext) -> Result<HeaderMap, SpawnError> {
         ("onecron-fencing-token", context.token.to_string()),
         ("onecron-replica", context.holder.to_string()),
         ("onecron-last-success", context.last_success.map_or_else(String::new, |tick| tick.to_string())),
+        ("traceparent", context.trace.as_ref().map(TraceContext::traceparent).unwrap_or_default()),
+        ("tracestate", context.trace.as_ref().map(|trace| trace.state.clone()).unwrap_or_default()),
     ];
     told_lines(lines)
 }

@@ -289,7 +289,7 @@ fn judge(version: &str, servers: usize, in_memory: bool) -> Probe {
     if servers < MEMBERS_LEAST {
         find(
             "members",
-            &format!("the datacenter has {servers} of 3 servers"),
+            &format!("the number of servers is {servers}"),
             "3 or 5 servers: with fewer, nothing is decided while one of them is away",
         );
     }

@@ -408,7 +408,7 @@ fn judge(version: &str, members: Option<usize>, alarms: &str) -> Probe {
     let mut find = |check, found: String, wanted: &str| findings.push(Finding { check, found, wanted: wanted.into() });
     if let Some(members) = members.filter(|members| *members < MEMBERS_LEAST) {
         let wanted = "3 or 5 members: with fewer, nothing is decided while one of them is away";
-        find("members", format!("the cluster has {members} of 3 members"), wanted);
+        find("members", format!("the number of members is {members}"), wanted);
     }
     if ["3.5.0", "3.5.1", "3.5.2"].contains(&version) {
         let wanted =

@@ -67,7 +67,7 @@ pub(super) fn classify(error: &RedisError) -> Failure {
     match error.code() {
         Some(code) => of_server(code, text),
         None if error.kind() == redis::ErrorKind::AuthenticationFailed => {
-            let wanted = "the server does not accept user and password: check those of the URL";
+            let wanted = "the server does not accept user and password: check those of the URL or of the files";
             Failure::misconfigured(format!("{wanted} ({text})"))
         }
         None if error.is_timeout() => {

@@ -97,6 +97,10 @@ impl Failure {
     pub fn of_connection(error: &sqlx::Error) -> Self {
         match error {
             sqlx::Error::Io(error) => Self { closed: true, ..Self::new(ErrorKind::NotSent, error.to_string()) },
+            sqlx::Error::Tls(error) if error.to_string().contains("does not support TLS") => Self::new(
+                ErrorKind::Misconfigured,
+                "the server has no TLS, and the URL or --store-ca-file wants it: turn it on there, or leave them out",
+            ),
             sqlx::Error::Tls(error) => Self::new(
                 ErrorKind::Misconfigured,
                 format!(

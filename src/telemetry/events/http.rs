@@ -4,16 +4,27 @@ use std::net::IpAddr;
 use std::net::SocketAddr;
 
 /// HTTP requests are answered.
-pub fn http_listening(address: SocketAddr) {
-    event!(INFO, "http_listening", "HTTP requests are answered", address = address.to_string());
+pub fn http_listening(address: SocketAddr, is_encrypted: bool) {
+    let address = address.to_string();
+    event!(INFO, "http_listening", "HTTP requests are answered", address, encrypted = is_encrypted);
 }
 
-/// Somebody without the token wanted to act. `denied`: so often since this was said last.
+/// Connections get another certificate from now on, or the files have the one in use again.
+pub fn tls_replaced(file: &str) {
+    event!(INFO, "tls_replaced", "the certificate of the HTTP server is the one in its file", file);
+}
+
+/// The files cannot be used: what was read before goes on.
+pub fn tls_refused(error: &str) {
+    event!(ERROR, "tls_refused", "the HTTP server goes on with the certificate that it has", error);
+}
+
+/// Somebody without the token wanted to act, or to read. `denied`: so often since this was said last.
 pub fn api_denied(route: &str, remote: IpAddr, denied: u64) {
     event!(
         WARN,
         "api_denied",
-        "an action without the right token was refused",
+        "a request without the right token was refused",
         route,
         remote = remote.to_string(),
         denied

@@ -1,10 +1,21 @@
 //! Who was told of jobs, and who could not be.
 
 use super::Metrics;
-use super::Notified;
 use super::lock;
 use crate::job::JobTable;
 use std::collections::BTreeSet;
+
+words! {
+    /// What became of something that a notifier was to be told.
+    Notified {
+        /// It was.
+        Sent = "sent",
+        /// It was not, after all tries.
+        Failed = "failed",
+        /// There was no place or no time for it.
+        Dropped = "dropped",
+    }
+}
 
 impl Metrics {
     /// Counters of the table's notifiers come, at 0, and those of others go.

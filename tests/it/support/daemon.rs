@@ -72,10 +72,13 @@ impl Launch {
         let mut words = self.wrapper.iter().map(String::as_str).chain([PROGRAM]);
         let mut command = Command::new(words.next().unwrap());
         command.args(words).args(&self.args).stdin(Stdio::null());
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONECRON_")) {
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("ONECRON_") || name.starts_with("OTEL_"))
+        {
             command.env_remove(name);
         }
-        for name in ["KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_NAMESPACE", "NO_COLOR"] {
+        for name in
+            ["KUBERNETES_SERVICE_HOST", "POD_NAME", "POD_NAMESPACE", "NODE_NAME", "GOOGLE_CLOUD_PROJECT", "NO_COLOR"]
+        {
             command.env_remove(name);
         }
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUEST_METHOD"] {
@@ -228,6 +231,18 @@ impl Daemon {
     /// Signals the daemon, not its wrapper.
     pub fn signal(&self, signal: Signal) {
         processes::signal(self.pid(), signal);
+    }
+
+    /// Stops all its threads, as a suspended machine does: it answers nothing from then on, until SIGCONT.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let stands = |task: std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+        };
+        let all_stand = || std::fs::read_dir(&tasks).unwrap().map_while(Result::ok).all(stands);
+        processes::until("every thread stands still", all_stand);
     }
 
     /// Waits for the end and gives the exit code; of one that a signal ended, 128 and its number.

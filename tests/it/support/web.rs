@@ -30,6 +30,8 @@ pub struct Seen {
     pub line: String,
     headers: Vec<(String, String)>,
     pub body: String,
+    /// The same, where it is no text.
+    pub bytes: Vec<u8>,
 }
 
 impl Seen {
@@ -202,10 +204,11 @@ impl Visit {
             .filter_map(|line| line.split_once(':'))
             .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
             .collect();
-        let mut seen = Seen { connection: self.connection, line, headers, body: String::new() };
+        let mut seen = Seen { connection: self.connection, line, headers, body: String::new(), bytes: Vec::new() };
         let mut body = vec![0; seen.header("content-length").parse().unwrap_or(0)];
         stream.read_exact(&mut body).await.ok()?;
         seen.body = String::from_utf8_lossy(&body).into_owned();
+        seen.bytes = body;
         Some(seen)
     }
 }

@@ -36,6 +36,19 @@ fn failure(detail: &str) -> StoreFailure {
 }
 
 impl World {
+    /// Whether a replica that is up has the job in its table.
+    pub fn lists(&self, job: &JobName) -> bool {
+        let tables = self.replicas.iter().filter(|replica| replica.engine.is_some()).map(|replica| replica.version);
+        tables.map(|version| &self.versions[version]).any(|table| table.jobs.iter().any(|spec| spec.name == *job))
+    }
+
+    /// A replica that has drained writes what it was.
+    pub(super) fn say_farewell(&mut self, replica: usize) {
+        let (now, at) = (self.clocks(replica), self.store_time());
+        let farewell = self.replicas[replica].engine.as_ref().map(|engine| engine.farewell(now));
+        self.records.meet(farewell.as_ref(), &[], at);
+    }
+
     /// When a request is at the store, if it gets there, and when its reply is back, if that does.
     fn travel(&mut self, replica: usize) -> (Option<Micros>, Option<Micros>) {
         let random = &mut self.random;
