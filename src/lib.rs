@@ -34,7 +34,7 @@
 //! 5. [`executor`]: processes, their output, and the guardian that stops them when the daemon cannot.
 //! 6. [`store`]: the drivers.
 //! 7. [`schedule`], [`config`], [`convert`]: from texts to ticks and tables. They know nothing of the above.
-//! 8. [`admin`]: what people ask of a fleet, through its store.
+//! 8. [`admin`]: what people ask of a fleet, through its store. [`notify`]: what those are told whom jobs name.
 //! 9. [`server`]: what a daemon answers over HTTP.
 //! 10. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
 //!
@@ -50,6 +50,7 @@ pub mod daemon;
 pub mod engine;
 pub mod executor;
 pub mod job;
+pub mod notify;
 pub mod schedule;
 pub mod secret;
 pub mod server;

@@ -74,7 +74,8 @@ fn without_secret_parameters(rest: &str) -> String {
 }
 
 /// Parts of the names of keys whose values are hidden where a line of a file is shown.
-const SECRET_KEYS: &[&str] = &["pass", "pwd", "secret", "token", "auth", "cookie", "credential", "apikey", "accesskey"];
+const SECRET_KEYS: &[&str] =
+    &["pass", "pwd", "secret", "token", "auth", "cookie", "credential", "apikey", "accesskey", "routingkey"];
 
 /// Whether what a key of this name has may be a secret: `Authorization`, `DB_PASSWORD`.
 pub fn is_secret_key(name: &str) -> bool {

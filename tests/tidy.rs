@@ -14,6 +14,7 @@ const RANKS: &[(&str, u8)] = &[
     ("engine", 2),
     ("store", 2),
     ("executor", 2),
+    ("notify", 2),
     ("config", 2),
     ("telemetry", 2),
     ("admin", 3),
@@ -24,7 +25,7 @@ const RANKS: &[(&str, u8)] = &[
 ];
 
 /// Modules that compute and do nothing else: they are handed the time, and the same input gives the same output.
-const PURE: &[&str] = &["schedule", "job", "engine"];
+const PURE: &[&str] = &["schedule", "job", "engine", "notify"];
 const IMPURE_PATHS: &[&str] =
     &["tokio", "tracing", "std::net", "std::process", "std::thread", "rand", "crate::clock::SystemClock"];
 /// Refused by themselves as well, since `use std::time::Instant` hides the path.

@@ -134,6 +134,17 @@ pub(super) fn spec_hash(spec: &JobSpec) -> String {
     if spec.stale_after.is_some() {
         text.millis("stale", spec.stale_after);
     }
+    if !spec.runbook_url.is_empty() {
+        text.put("runbook", &spec.runbook_url);
+    }
+    for (name, value) in &spec.labels {
+        text.put("label", name);
+        text.put("means", value);
+    }
+    for (occasion, names) in spec.notify.iter() {
+        text.put("told", occasion.as_str());
+        names.iter().for_each(|name| text.put("notifier", name));
+    }
     format!("{:032x}", fnv128(&[text.0.as_bytes()]))
 }
 

@@ -151,7 +151,7 @@ fn url_of(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<EnvValue> {
     Some(value)
 }
 
-fn proxy(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<ProxySpec> {
+pub(super) fn proxy(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<ProxySpec> {
     if matches!(&item.node.value, Value::Scalar(scalar) if scalar.text.eq_ignore_ascii_case("none")) {
         return Some(ProxySpec::None);
     }
@@ -175,7 +175,7 @@ const PROXY: Wanted = Wanted {
     hint: "write `none`, `http://host:port`, `{fromEnv: NAME}` or `{fromFile: /run/secrets/proxy}`",
 };
 
-fn headers(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Vec<(String, EnvValue)>> {
+pub(super) fn headers(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Vec<(String, EnvValue)>> {
     let Value::Map(entries) = &item.node.value else {
         let message = format!("`{}` is {}, and a map of names and values is expected", item.name, kind(item.node));
         reader.find("E203", item.node.span, message, "write `headers: {Content-Type: application/json}`");

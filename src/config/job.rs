@@ -6,6 +6,7 @@ use super::doubts;
 use super::hash;
 use super::host;
 use super::http;
+use super::notify;
 use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
@@ -30,6 +31,7 @@ use crate::schedule::Schedule;
 use crate::schedule::Zone;
 use chrono::DateTime;
 use chrono::Utc;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Where a job's name stands, for finding it twice.
@@ -124,6 +126,7 @@ fn read_fields(
     around: &Surroundings,
 ) -> Option<JobSpec> {
     let description = reader.field(fields, "description", description);
+    let runbook_url = reader.field(fields, "runbookUrl", notify::runbook_url);
     let own = Shared::read(reader, fields, &around.defaults);
     let all = own.over(&around.defaults);
     let zone = all.time_zone.value_or(around.zone.clone());
@@ -152,6 +155,9 @@ fn read_fields(
     let grace = all.termination_grace_period.value_or(built_in.termination_grace_period);
     let mut spec = JobSpec {
         description: description.value_or(String::new()),
+        runbook_url: runbook_url.value_or(String::new()),
+        labels: all.labels.value_or(BTreeMap::new()),
+        notify: all.told(),
         concurrency_policy: all.concurrency_policy.value_or(built_in.concurrency_policy),
         catch_up: all.catch_up.value_or(built_in.catch_up),
         suspend: all.suspend.value_or(built_in.suspend),

@@ -10,6 +10,7 @@ mod hash;
 mod host;
 mod http;
 mod job;
+mod notify;
 mod problem;
 mod reader;
 mod redact;

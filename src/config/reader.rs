@@ -21,9 +21,11 @@ use super::yaml::Scalar;
 use super::yaml::Style;
 use super::yaml::Value;
 use crate::secret::without_password;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// What a file says about one field.
@@ -85,6 +87,7 @@ impl<'n> Fields<'n> {
             Level::Output => "output.",
             Level::History => "history.",
             Level::Http => "http.",
+            Level::Notify => "notify.",
             _ => "",
         };
         Some(Self { entries, prefix, span: node.span })
@@ -116,12 +119,15 @@ pub(super) struct Reader<'a> {
     pub path: String,
     /// What is needed of the machine.
     pub sites: HashMap<Need, Site>,
+    /// The names in `notifiers` of all files.
+    pub notifiers: Rc<BTreeSet<String>>,
 }
 
 impl<'a> Reader<'a> {
     /// A reader without findings.
     pub fn new(source: &'a SourceText<'a>) -> Self {
-        Self { source, findings: Findings::default(), path: String::new(), sites: HashMap::new() }
+        let (findings, path) = (Findings::default(), String::new());
+        Self { source, findings, path, sites: HashMap::new(), notifiers: Rc::default() }
     }
 
     /// Notes that something is needed of the machine.

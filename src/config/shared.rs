@@ -2,6 +2,7 @@
 //! reported once, and once for each job; then laid over one another.
 
 use super::host::Need;
+use super::notify;
 use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
@@ -16,6 +17,8 @@ use crate::job::ConcurrencyPolicy;
 use crate::job::EnvValue;
 use crate::job::HistoryLimits;
 use crate::job::LostRunPolicy;
+use crate::job::Notify;
+use crate::job::Occasion;
 use crate::job::OutputLimits;
 use crate::job::OutputMode;
 use crate::job::RetryPolicy;
@@ -62,7 +65,13 @@ pub(super) struct Shared {
     pub history_ticks: Field<u32>,
     pub history_successful: Field<u32>,
     pub history_failed: Field<u32>,
+    pub labels: Field<BTreeMap<String, String>>,
+    /// In the order of [`Occasion::ALL`].
+    pub notify: [Field<Vec<String>>; OCCASIONS],
 }
+
+/// How many keys `notify` has.
+pub(super) const OCCASIONS: usize = Occasion::ALL.len();
 
 impl Shared {
     /// A layer that says nothing.
@@ -94,6 +103,8 @@ impl Shared {
             history_ticks: Field::Absent,
             history_successful: Field::Absent,
             history_failed: Field::Absent,
+            labels: Field::Absent,
+            notify: [const { Field::Absent }; OCCASIONS],
         }
     }
 
@@ -129,6 +140,8 @@ impl Shared {
             lost_run_policy: reader.field(fields, "lostRunPolicy", |reader, item| {
                 reader.choice(item, &by_word(LostRunPolicy::ALL, LostRunPolicy::as_str))
             }),
+            labels: reader.field(fields, "labels", notify::labels),
+            notify: notify::read(reader, fields),
             ..Self::silent()
         };
         layer.read_dst(reader, fields);
@@ -247,7 +260,15 @@ impl Shared {
             history_ticks: self.history_ticks.or(&below.history_ticks),
             history_successful: self.history_successful.or(&below.history_successful),
             history_failed: self.history_failed.or(&below.history_failed),
+            labels: variables::merged(&self.labels, &below.labels),
+            notify: std::array::from_fn(|at| self.notify[at].or(&below.notify[at])),
         }
+    }
+
+    /// Who is told what.
+    pub fn told(&self) -> Notify {
+        let lists = Occasion::ALL.iter().zip(&self.notify);
+        lists.fold(Notify::default(), |all, (occasion, names)| all.with(*occasion, names.value_or(Vec::new())))
     }
 
     /// What the job does where clocks are set.

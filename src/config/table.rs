@@ -7,6 +7,7 @@ use super::host::Needs;
 use super::job;
 use super::job::Named;
 use super::job::Surroundings;
+use super::notify;
 use super::problem::Findings;
 use super::problem::KEPT_MOST;
 use super::problem::Problem;
@@ -30,13 +31,17 @@ use super::yaml::Style;
 use super::yaml::Value;
 use crate::job::JobSpec;
 use crate::job::JobTable;
+use crate::job::NotifierSpec;
 use crate::job::SchedulerSpec;
 use crate::schedule::Zone;
 use crate::schedule::zone_data_version;
 use chrono::DateTime;
 use chrono::Utc;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -73,8 +78,11 @@ pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Proble
     }
     let mut files: Vec<File<'_>> = good.iter().map(|(index, text)| File::open(*index, text)).collect();
     let mut reading = Reading { now, ..Reading::default() };
-    // All files first agree on the zone, then their jobs are read.
+    // All files first agree on the zone and on who can be told, then their jobs are read.
     files.iter_mut().for_each(|file| reading.scheduler(file));
+    files.iter_mut().for_each(|file| reading.notifiers(file));
+    let named: Rc<BTreeSet<String>> = Rc::new(reading.notifiers.keys().cloned().collect());
+    files.iter_mut().for_each(|file| file.reader.notifiers = Rc::clone(&named));
     files.iter_mut().for_each(|file| reading.jobs(file));
     let mut found = problems.len();
     let mut needs = Needs::default();
@@ -95,6 +103,11 @@ pub fn load(sources: &[Source], now: DateTime<Utc>) -> Result<Loaded, Vec<Proble
     let contents: Vec<&[u8]> = sources.iter().filter_map(|source| source.content().ok()).collect();
     let table = JobTable {
         jobs: reading.jobs,
+        notifiers: reading
+            .notifiers
+            .into_iter()
+            .filter_map(|(name, item)| Some((name, Arc::new(item.spec?))))
+            .collect(),
         scheduler: reading.scheduler.map_or_else(SchedulerSpec::default, |(spec, _)| spec),
         revision: hash::revision(&contents, zone_data_version()),
     };
@@ -183,12 +196,19 @@ impl<'a> File<'a> {
     }
 }
 
+/// An item of `notifiers`. One with mistakes in it has a name nevertheless.
+struct Listed {
+    spec: Option<NotifierSpec>,
+    place: String,
+}
+
 /// What has been read so far, over all files.
 #[derive(Default)]
 struct Reading<'a> {
     now: DateTime<Utc>,
     scheduler: Option<(SchedulerSpec, String)>,
     zone: Option<Zone>,
+    notifiers: BTreeMap<String, Listed>,
     jobs: Vec<Arc<JobSpec>>,
     /// Items of `jobs`, good or not.
     items: usize,
@@ -218,6 +238,22 @@ impl<'a> Reading<'a> {
         let (spec, zone) = read.value().cloned().unwrap_or((SchedulerSpec::default(), Field::Absent));
         self.scheduler = Some((spec, place));
         self.zone = zone.value().cloned();
+    }
+
+    /// `notifiers` of a file; those of all files are one list.
+    fn notifiers(&mut self, file: &mut File<'_>) {
+        let File { reader, root: Some(root), .. } = file else { return };
+        let Some(top) = Fields::open(root, Level::Top) else { return };
+        for (entry, spec) in notify::notifiers(reader, &top) {
+            let position = reader.source.position(entry.key_span.start);
+            let place = format!("{}:{}:{}", reader.source.file, position.line, position.column);
+            if let Some(first) = self.notifiers.get(&*entry.key) {
+                let message = format!("the notifier {} is already written in {}", quoted(&entry.key), first.place);
+                reader.find("E301", entry.key_span, message, "give one of the two another name");
+                continue;
+            }
+            self.notifiers.insert(entry.key.to_string(), Listed { spec, place });
+        }
     }
 
     /// Everything else of a file.

@@ -16,11 +16,11 @@ use crate::job::EnvValue;
 use crate::secret::is_secret_key;
 use std::collections::BTreeMap;
 
-/// `env` of a job over that of `defaults`, variable by variable.
-pub(super) fn merged(
-    above: &Field<BTreeMap<String, EnvValue>>,
-    below: &Field<BTreeMap<String, EnvValue>>,
-) -> Field<BTreeMap<String, EnvValue>> {
+/// A map of a job, such as `env`, over that of `defaults`, key by key.
+pub(super) fn merged<T: Clone>(
+    above: &Field<BTreeMap<String, T>>,
+    below: &Field<BTreeMap<String, T>>,
+) -> Field<BTreeMap<String, T>> {
     match (above, below) {
         (Field::Written(above, span), Field::Written(below, _)) => {
             let mut all = below.clone();
@@ -120,7 +120,8 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, (entries, wanted): (&[E
     }
 }
 
-fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Option<String> {
+/// A text that no reader of YAML takes for anything else.
+pub(super) fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Option<String> {
     if is_null(item.node) {
         let message = format!("`{}` has no value", item.name);
         reader.find("E203", key_span, message, "write \"\" for an empty text");

@@ -3,12 +3,12 @@
 use strsim::osa_distance;
 
 /// Keys of the file's top level, besides `x-…`.
-pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "jobs"];
+pub(super) const TOP: &[&str] = &["version", "scheduler", "defaults", "notifiers", "jobs"];
 /// Keys of `scheduler`.
 pub(super) const SCHEDULER: &[&str] =
     &["timeZone", "lockLease", "clockSkewTolerance", "maxConcurrentRuns", "reloadInterval", "redact"];
 /// Keys that only a job has.
-pub(super) const JOB_ONLY: &[&str] = &["name", "description", "schedule", "command", "http"];
+pub(super) const JOB_ONLY: &[&str] = &["name", "description", "runbookUrl", "schedule", "command", "http"];
 /// Keys that a job and `defaults` have.
 pub(super) const SHARED: &[&str] = &[
     "timeZone",
@@ -30,6 +30,8 @@ pub(super) const SHARED: &[&str] = &[
     "retry",
     "output",
     "history",
+    "labels",
+    "notify",
 ];
 /// Keys of `dst`.
 pub(super) const DST: &[&str] = &["gap", "fold"];
@@ -39,6 +41,11 @@ pub(super) const RETRY: &[&str] = &["limit", "backoff", "maxBackoff"];
 pub(super) const OUTPUT: &[&str] = &["mode", "maxLineBytes", "keepTail"];
 /// Keys of `history`.
 pub(super) const HISTORY: &[&str] = &["ticks", "successful", "failed"];
+
+/// Keys of `notify`.
+pub(super) const NOTIFY: &[&str] = &["onFailure", "onRecovery", "onMissed", "onLost", "onStale", "onSuccess"];
+/// Keys of an item of `notifiers`.
+pub(super) const NOTIFIER: &[&str] = &["type", "url", "headers", "routingKey", "start", "timeout", "caFile", "proxy"];
 
 /// Keys of `http`.
 pub(super) const HTTP: &[&str] = &[
@@ -75,6 +82,10 @@ pub(super) enum Level {
     History,
     /// `http`
     Http,
+    /// `notify`
+    Notify,
+    /// An item of `notifiers`.
+    Notifier,
 }
 
 impl Level {
@@ -90,6 +101,8 @@ impl Level {
             Self::Output => (OUTPUT, &[]),
             Self::History => (HISTORY, &[]),
             Self::Http => (HTTP, &[]),
+            Self::Notify => (NOTIFY, &[]),
+            Self::Notifier => (NOTIFIER, &[]),
         };
         first.iter().chain(second).copied()
     }
@@ -179,25 +192,18 @@ const FOREIGN: &[(&[&str], &str)] = &[
     (&["user", "uid", "runAsUser", "User", "group"], "all jobs run as the daemon's user"),
     (&["image", "container"], "jobs run beside the daemon, inside its image: build one that has what they need"),
     (
-        &[
-            "notify",
-            "notification",
-            "notifications",
-            "alert",
-            "alerts",
-            "slack",
-            "onFailure",
-            "on_failure",
-            "on-failure",
-            "onSuccess",
-            "on_success",
-            "OnFailure",
-            "onLost",
-            "onStale",
-        ],
-        "notifications are not a key of this version: alert on the log lines `run_finished`, `run_lost` and `run_missed`",
+        &["notification", "notifications", "alert", "alerts", "slack", "on_failure", "on-failure", "OnFailure"],
+        "the key is `notify`: `notify: {onFailure: [ops-chat]}`, with `ops-chat` under `notifiers` at the top of the file",
     ),
-    (&["MAILTO", "mail", "email"], "there is no mail: alert on the log line `run_finished` of a failed run"),
+    (
+        &["MAILTO", "mail", "email"],
+        "there is no mail: `notify: {onFailure: [ops-chat]}` tells a chat, a pager or a webhook that `notifiers` names",
+    ),
+    (
+        &["ping", "healthcheck", "heartbeat"],
+        "a URL that is called after each run is a notifier: `type: ping` in `notifiers`, and its name in `notify`",
+    ),
+    (&["runbook", "runbook_url", "runbookURL"], "the key is `runbookUrl`"),
     (&["uri", "webhook", "request", "httpGet", "endpoint"], "the key is `http`: `http: {method: POST, url: URL}`"),
     (
         &["RandomizedDelaySec", "splay", "randomDelay"],
@@ -277,6 +283,7 @@ fn elsewhere(level: Level, key: &str) -> Option<String> {
         _ if is_part(Level::Output) => Some("it belongs into `output`".to_owned()),
         _ if is_part(Level::History) => Some("it belongs into `history`".to_owned()),
         _ if is_part(Level::Http) => Some("it belongs into `http`".to_owned()),
+        _ if is_part(Level::Notify) => Some("it belongs into `notify`".to_owned()),
         _ => None,
     }
 }
@@ -311,7 +318,7 @@ mod tests {
     #[test]
     fn example_and_guide_show_every_key() {
         let (example, guide) = (include_str!("../../jobs.example.yaml"), include_str!("../../docs/jobs.md"));
-        let levels = [TOP, SCHEDULER, JOB_ONLY, SHARED, DST, RETRY, OUTPUT, HISTORY, HTTP];
+        let levels = [TOP, SCHEDULER, JOB_ONLY, SHARED, DST, RETRY, OUTPUT, HISTORY, HTTP, NOTIFY, NOTIFIER];
         let shown: Vec<&str> = example.lines().flat_map(|line| line.split(['{', ',', ' '])).collect();
         for key in levels.into_iter().flatten() {
             assert!(shown.contains(&&*format!("{key}:")), "jobs.example.yaml does not show {key}");

@@ -105,6 +105,7 @@ impl Driver {
             if let Some(drained) = event.and_then(|event| self.handle(now, event)) {
                 let waited = drain.map_or(Duration::ZERO, |drain: Drain| now.boot.since(drain.since));
                 self.hands.leave(&self.engine.farewell(now)).await;
+                self.hands.finish_post().await;
                 return End::Drained { drained, waited, finished: self.hands.finished };
             }
             if let Some(said) = said {
@@ -180,6 +181,12 @@ impl Driver {
                 }
                 Some(ended) = self.hands.running.join_next() => ended.map_err(|error| panicked("run", error))?,
                 Some(done) = self.hands.chores.join_next() => done.map_err(|error| panicked("chore", error))?,
+                Some(found) = self.hands.looks.join_next() => {
+                    self.hands.looked_back(found.map_err(|error| panicked("look back", error))?);
+                }
+                Some(done) = self.hands.reporter.post.carriers.join_next() => {
+                    done.map_err(|error| panicked("notifier", error))?;
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ use super::driver::Message;
 use super::fleet_watch::FleetWatch;
 use super::guard::Order;
 use super::metered::Metered;
+use super::post::Post;
 use super::report::Reporter;
 use super::run_spans::RunSpans;
 use super::signals::Request;
@@ -297,7 +298,8 @@ async fn a_claim_that_is_answered_is_counted_by_its_answer() {
 fn what_is_logged_is_counted() {
     let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
     let spans = RunSpans::new(None, Arc::new(SystemClock));
-    let mut reporter = Reporter::new(&every_second(), Arc::clone(&metrics), spans);
+    let mut reporter =
+        Reporter::new(&every_second(), Arc::clone(&metrics), (Post::nowhere(Arc::clone(&metrics)), spans));
     let run = RunKey::new(beat(), Tick::from_seconds(1_772_330_400));
     let facts = || RunFacts { run: run.clone(), trigger: Trigger::Schedule, start: 1, token: None };
     let ending = |outcome| Ending {
@@ -313,7 +315,8 @@ fn what_is_logged_is_counted() {
     let (first, through) = (Tick::from_seconds(1), Tick::from_seconds(60));
     let second = Duration::from_secs(1);
     for outcome in [Outcome::Failed, Outcome::TimedOut, Outcome::Failed] {
-        reporter.say(Notice::RunFinished { facts: facts(), ending: ending(outcome), attempts: 1, output_bytes: 0 });
+        let (facts, ending) = (facts(), ending(outcome));
+        reporter.say(Notice::RunFinished { facts, ending, attempts: 1, output_bytes: 0, again: false });
     }
     for &reason in SkipReason::ALL {
         let (holder, holder_run, age) = (None, None, None);

@@ -4,7 +4,7 @@
 //!   main thread     waits for the scheduler
 //!   scheduler       driver.rs: the loop; requests to the store; timer.rs, signals.rs, store_watch.rs, fleet_watch.rs;
 //!                   reload.rs, whose readings have threads of their own
-//!   jobs (2)        runs.rs: processes and their output
+//!   jobs (2)        runs.rs: processes and their output; post.rs: messages to notifiers
 //!   http            server: answers from a board that the scheduler writes to, and is never waited for
 //!   guardian        guard.rs: talks to the guardian process, and may wait for it
 //!   log, traces      of telemetry
@@ -16,11 +16,14 @@ mod fleet_watch;
 mod folders;
 pub mod foreground;
 mod guard;
+mod letters;
 mod look;
 mod metered;
 #[cfg(test)]
 mod metrics_tests;
 mod perform;
+mod post;
+mod recovery;
 mod reload;
 mod report;
 mod requests;
@@ -40,6 +43,7 @@ use crate::engine::Engine;
 use crate::executor;
 use crate::job::Namespace;
 use crate::job::ReplicaId;
+use crate::notify::Sender;
 use crate::schedule::zone_data_version;
 use crate::server;
 use crate::server::Board;
@@ -64,6 +68,7 @@ use guard::Guard;
 use look::Look;
 use metered::Metered;
 use perform::Hands;
+use post::Post;
 use reload::Cause;
 use reload::Origin;
 use reload::Reloader;
@@ -331,7 +336,17 @@ impl Daemon {
         look: Look,
     ) -> io::Result<Driver> {
         let Settings {
-            me, loaded, sources, jobs: paths, store, drain_timeout, clock, metrics, ends_with_stdin, ..
+            me,
+            loaded,
+            sources,
+            jobs: paths,
+            store,
+            namespace,
+            drain_timeout,
+            clock,
+            metrics,
+            ends_with_stdin,
+            ..
         } = self.settings;
         let store: Arc<dyn Store> = Arc::new(Metered::new(store, Arc::clone(&metrics), Arc::clone(&clock)));
         let table = Arc::new(loaded.table);
@@ -366,6 +381,8 @@ impl Daemon {
         let spans = RunSpans::new(self.tracer, Arc::clone(&clock));
         let engine = Engine::new(me.clone(), &table, clock.now());
         let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
+        let from = Sender { namespace: namespace.to_string(), replica: me.to_string() };
+        let post = Post::new(from, (jobs.clone(), Arc::clone(&clock)), Arc::clone(&metrics));
         let hands = Hands {
             board,
             store,
@@ -381,7 +398,7 @@ impl Daemon {
                 trace: None,
                 is_trace_handed_on: spans.is_handed_on(),
             },
-            reporter: Reporter::new(&table, Arc::clone(&metrics), spans),
+            reporter: Reporter::new(&table, Arc::clone(&metrics), (post, spans)),
             metrics,
             jobs,
             controls: BTreeMap::new(),
@@ -389,6 +406,7 @@ impl Daemon {
             asking: JoinSet::new(),
             running: JoinSet::new(),
             chores,
+            looks: JoinSet::new(),
         };
         Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload, looked_at: None })
     }

@@ -1,17 +1,23 @@
 //! What the engine noticed, as events of the catalogue and as counts of metrics: in one place, so that the two agree.
 
+use super::letters;
+use super::post::Post;
 use super::run_spans::RunSpans;
 use crate::engine::Disagreement;
 use crate::engine::Notice;
 use crate::engine::RunFacts;
 use crate::engine::StartOrder;
+use crate::job::Ending;
 use crate::job::JobName;
+use crate::job::JobSpec;
 use crate::job::JobTable;
 use crate::job::LostRunPolicy;
 use crate::job::RunKey;
 use crate::job::fencing_token;
 use crate::schedule::zone_data_version;
+use crate::secret::Redaction;
 use crate::telemetry::events;
+use crate::telemetry::events::JobRecovered;
 use crate::telemetry::events::RunFields;
 use crate::telemetry::events::RunFinished;
 use crate::telemetry::events::RunLost;
@@ -48,33 +54,59 @@ fn length(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// Turns notices into events.
+/// Turns notices into events, counts, and letters to whoever wants to be told.
 pub struct Reporter {
-    policies: BTreeMap<JobName, LostRunPolicy>,
+    jobs: BTreeMap<JobName, Arc<JobSpec>>,
     /// How far clocks may differ.
     tolerance: Duration,
     metrics: Arc<Metrics>,
+    /// Who tells those whom jobs name.
+    pub post: Post,
+    redaction: Redaction,
     /// What it tells tracing of the same.
     pub spans: RunSpans,
 }
 
 impl Reporter {
     /// For the jobs of a table.
-    pub fn new(table: &JobTable, metrics: Arc<Metrics>, spans: RunSpans) -> Self {
-        let mut reporter = Self { policies: BTreeMap::new(), tolerance: Duration::ZERO, metrics, spans };
+    pub fn new(table: &JobTable, metrics: Arc<Metrics>, (post, spans): (Post, RunSpans)) -> Self {
+        let (jobs, tolerance, redaction) = (BTreeMap::new(), Duration::ZERO, Redaction::default());
+        let mut reporter = Self { jobs, tolerance, metrics, post, redaction, spans };
         reporter.follow(table);
         reporter
     }
 
-    /// Another table is in force. Of jobs that it does not have runs may still be going, under the policy that they had.
+    /// Another table is in force. Of jobs that it does not have runs may still be going, under the definition that they had.
     pub fn follow(&mut self, table: &JobTable) {
-        self.policies.extend(table.jobs.iter().map(|job| (job.name.clone(), job.lost_run_policy)));
+        self.jobs.extend(table.jobs.iter().map(|job| (job.name.clone(), Arc::clone(job))));
+        self.redaction = table.scheduler.redact.clone();
+        self.post.follow(table);
         self.tolerance = table.scheduler.clock_skew_tolerance;
         self.metrics.follow(table, zone_data_version());
     }
 
-    /// Says it, and counts it. `StoreConnected` is said by [`super::store_watch`], which knows more.
+    /// A success ended a time of trouble.
+    pub fn say_recovered(&self, facts: RunFacts, recovered: JobRecovered) {
+        if let Some(spec) = self.jobs.get(&facts.run.job) {
+            self.post.tell(letters::recovery(spec, &facts, (self.post.now(), recovered)));
+        }
+        // One that was missed or stale and never failed has `onRecovery`, and no line: none said that it failed.
+        if recovered.failures + recovered.missed > 0 {
+            events::job_recovered(&claimed(facts), recovered);
+        }
+    }
+
+    /// Says it, counts it, and tells whoever wants to know. `StoreConnected` is said by [`super::store_watch`], which knows
+    /// more.
     pub fn say(&mut self, notice: Notice) {
+        if let Some(spec) = letters::job_of(&notice).and_then(|job| self.jobs.get(job)) {
+            let letter = letters::of(&notice, spec, (self.post.now(), &self.redaction));
+            letter.into_iter().for_each(|letter| self.post.tell(letter));
+        }
+        self.log(notice);
+    }
+
+    fn log(&mut self, notice: Notice) {
         let trace = self.spans.hear(&notice, claimed);
         let claimed = |facts| RunFields { trace: trace.clone(), ..claimed(facts) };
         // About a tick that this replica does not run: it has no token.
@@ -146,10 +178,11 @@ impl Reporter {
             }
             Notice::RunStopping { facts, cause } => events::run_stopping(&claimed(facts), cause.as_str()),
             Notice::RunKilled { facts, cause, grace } => events::run_killed(&claimed(facts), cause.as_str(), grace),
-            Notice::RunFinished { facts, ending, attempts, output_bytes } => {
-                let took = Duration::from_millis(ending.duration_ms);
-                self.metrics.finished(&facts.run.job, ending.outcome, took);
-                events::run_finished(&claimed(facts), RunFinished { ending: &ending, attempts, output_bytes });
+            Notice::JobStale { job, last_success, stale_after } => {
+                events::job_stale(&job, last_success, stale_after, self.runbook(&job));
+            }
+            Notice::RunFinished { facts, ending, attempts, output_bytes, again: _ } => {
+                self.finished(&claimed(facts), (&ending, attempts, output_bytes));
             }
             Notice::RunUnrecorded { facts, detail } => events::run_unrecorded(&claimed(facts), &detail),
             Notice::RunLost { facts, holder, rerun } => {
@@ -159,10 +192,21 @@ impl Reporter {
             }
             Notice::LeaseLost { facts, holder, unconfirmed_for, stops: _ } => {
                 self.metrics.lease_lost(&facts.run.job);
-                let policy = self.policies.get(&facts.run.job).copied().unwrap_or(LostRunPolicy::Report);
+                let policy = self.jobs.get(&facts.run.job).map_or(LostRunPolicy::Report, |spec| spec.lost_run_policy);
                 events::lease_lost(&claimed(facts), holder.as_ref(), policy, unconfirmed_for);
             }
         }
+    }
+
+    fn finished(&self, fields: &RunFields, (ending, attempts, output_bytes): (&Ending, u32, u64)) {
+        let runbook_url = self.runbook(&fields.run.job).filter(|_| ending.outcome.is_failure());
+        self.metrics.finished(&fields.run.job, ending.outcome, Duration::from_millis(ending.duration_ms));
+        events::run_finished(fields, RunFinished { ending, attempts, output_bytes, runbook_url });
+    }
+
+    /// Where people read what to do about a job.
+    fn runbook(&self, job: &JobName) -> Option<&str> {
+        self.jobs.get(job).map(|spec| spec.runbook_url.as_str()).filter(|url| !url.is_empty())
     }
 }
 
@@ -181,19 +225,20 @@ mod tests {
     }
 
     fn reporter(table: &JobTable) -> Reporter {
+        let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
         let spans = RunSpans::new(None, Arc::new(SystemClock));
-        Reporter::new(table, Arc::new(Metrics::new(Arc::new(SystemClock), "memory:")), spans)
+        Reporter::new(table, Arc::clone(&metrics), (Post::nowhere(metrics), spans))
     }
 
     #[test]
     fn lines_follow_the_table_in_force_and_runs_of_removed_jobs_keep_their_policy() {
         let mut reporter = reporter(&table("1s", "name: a, lostRunPolicy: Rerun"));
         reporter.follow(&table("3s", "name: b, lostRunPolicy: Rerun"));
-        let policy = |name: &str| reporter.policies.get(&JobName::new(name).unwrap()).copied();
+        let policy = |name: &str| reporter.jobs.get(&JobName::new(name).unwrap()).map(|spec| spec.lost_run_policy);
         assert_eq!((policy("a"), policy("b")), (Some(LostRunPolicy::Rerun), Some(LostRunPolicy::Rerun)));
         assert_eq!(reporter.tolerance, Duration::from_secs(3));
         reporter.follow(&table("3s", "name: a"));
-        let policy = reporter.policies.get(&JobName::new("a").unwrap()).copied();
+        let policy = reporter.jobs.get(&JobName::new("a").unwrap()).map(|spec| spec.lost_run_policy);
         assert_eq!(policy, Some(LostRunPolicy::Report));
     }
 }

@@ -8,6 +8,7 @@ use super::guard::Order;
 use super::metered::Metered;
 use super::perform;
 use super::perform::Hands;
+use super::post::Post;
 use super::report::Reporter;
 use super::run_spans::RunSpans;
 use super::runs::Control;
@@ -164,7 +165,11 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
             trace: None,
             is_trace_handed_on: false,
         },
-        reporter: Reporter::new(table, Arc::clone(&metrics), RunSpans::new(None, Arc::new(SystemClock))),
+        reporter: Reporter::new(
+            table,
+            Arc::clone(&metrics),
+            (Post::nowhere(Arc::clone(&metrics)), RunSpans::new(None, Arc::new(SystemClock))),
+        ),
         metrics,
         jobs: Handle::current(),
         controls: BTreeMap::new(),
@@ -172,6 +177,7 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
         asking: JoinSet::new(),
         running: JoinSet::new(),
         chores: JoinSet::new(),
+        looks: JoinSet::new(),
     };
     let engine = Engine::new(me, table, clock.now());
     let timer = Timer::new().unwrap();

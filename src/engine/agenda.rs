@@ -16,6 +16,7 @@ use super::orders::ORDER_WINDOW;
 use super::orders::Pauses;
 use super::owed::Owed;
 use super::owed::SINGLES_MOST;
+use super::stale::Freshness;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Answer;
@@ -70,6 +71,12 @@ pub struct Job {
     pub defined_otherwise: bool,
     /// See [`JobRecord::last_success`](crate::job::JobRecord::last_success).
     pub last_success: Option<Tick>,
+    /// See [`JobRecord::failures`](crate::job::JobRecord::failures).
+    pub failures: u32,
+    /// See [`JobRecord::missed`](crate::job::JobRecord::missed).
+    pub missed: u64,
+    /// What is known of when it will be stale.
+    pub freshness: Option<Freshness>,
     /// The tick that comes next.
     pub next: Option<Tick>,
     /// When its run is due (milliseconds of the wall clock), as it stands in the agenda.
@@ -162,6 +169,9 @@ impl Engine {
             registered_at: now.boot,
             defined_otherwise: false,
             last_success: None,
+            failures: 0,
+            missed: 0,
+            freshness: None,
             next: None,
             next_due: 0,
             previous: 0,

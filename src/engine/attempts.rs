@@ -87,7 +87,7 @@ impl Engine {
         // is not lost.
         let is_lost = matches!(ours.stop, Some((StopCause::LeaseLost, ..))) && outcome == Outcome::Interrupted;
         if is_lost && ours.is_rerunnable && ours.start < STARTS_MOST {
-            self.say_finished(run, ending);
+            self.say_finished(run, (ending, true));
             return self.abandon(run);
         }
         self.finish(now, run, ending);
@@ -116,18 +116,20 @@ impl Engine {
         self.give_back(now, run, &why);
     }
 
-    fn say_finished(&mut self, run: &RunKey, ending: Ending) {
+    fn say_finished(&mut self, run: &RunKey, (ending, again): (Ending, bool)) {
         let Some(ours) = self.runs.get(run) else { return };
         let (facts, attempts, output_bytes) = (ours.facts(run), ours.start, ours.output_bytes);
-        self.notice(Notice::RunFinished { facts, ending, attempts, output_bytes });
+        self.notice(Notice::RunFinished { facts, ending, attempts, output_bytes, again });
     }
 
     pub(super) fn finish(&mut self, now: Now, run: &RunKey, ending: Ending) {
         let lease = self.lease;
+        let before = (ending.outcome == Outcome::Succeeded).then(|| self.before_success(run)).flatten();
         let Some(ours) = self.runs.get_mut(run) else { return };
+        ours.before = before;
         ours.ended_in_time = !ours.lease_lost && now.boot < ours.confirmed + lease;
         ours.phase = Phase::Completing(Box::new(ending.clone()));
-        self.say_finished(run, ending);
+        self.say_finished(run, (ending, false));
         self.look_at_run(now, run);
     }
 }

@@ -70,6 +70,17 @@ impl StopCause {
     }
 }
 
+/// How a job stood before a success.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Failures since the success before.
+    pub failures: u32,
+    /// Ticks since then that nobody ran.
+    pub missed: u64,
+    /// Whether somebody has called it stale.
+    pub was_stale: bool,
+}
+
 /// Something to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
@@ -109,6 +120,14 @@ pub enum Effect {
     Kill {
         /// The run.
         run: RunKey,
+    },
+    /// A run succeeded, and its job may have been in trouble before: read the history, and say so if it was. What the store
+    /// has in it decides, since runs may end at once on several replicas.
+    LookBack {
+        /// The run.
+        facts: RunFacts,
+        /// What was known of that here, where it was known.
+        known: Trouble,
     },
     /// Say something to the operator.
     Notice(Notice),
@@ -263,6 +282,15 @@ pub enum Notice {
     },
     /// Jobs go on that are not paused themselves.
     AllResumed,
+    /// A job had no success for too long; said by the replica that recorded it.
+    JobStale {
+        /// The job.
+        job: JobName,
+        /// Its latest tick that succeeded, where there is one.
+        last_success: Option<Tick>,
+        /// How long it may go without one.
+        stale_after: Duration,
+    },
     /// Somebody ordered a run; said by each replica that could run it.
     RunRequested {
         /// The run.
@@ -363,6 +391,8 @@ pub enum Notice {
         attempts: u32,
         /// All bytes of output of the last attempt.
         output_bytes: u64,
+        /// Whether that is not the end of it: it was given back, to be started again elsewhere.
+        again: bool,
     },
     /// The store has not got the end of a run.
     RunUnrecorded {

@@ -24,10 +24,12 @@ mod order;
 mod orders;
 mod outbox;
 mod owed;
+mod recovery;
 mod reload;
 mod runs;
 mod skew;
 mod slots;
+mod stale;
 mod tables;
 mod ticks;
 mod unreadable;
@@ -41,6 +43,7 @@ pub use effect::Notice;
 pub use effect::RunFacts;
 pub use effect::StartOrder;
 pub use effect::StopCause;
+pub use effect::Trouble;
 pub use event::Event;
 pub use event::Exit;
 pub use event::RequestId;
@@ -308,6 +311,7 @@ impl Engine {
         match topic {
             Topic::Run(run) => self.look_at_run(now, run),
             Topic::Tick(run) => self.look_at_tick(now, run),
+            Topic::Stale(job) => self.look_at_freshness(now, job),
             Topic::Stop(_)
             | Topic::Watch(_)
             | Topic::Look(_)
@@ -378,6 +382,7 @@ impl Engine {
                 Topic::Watch(run) => self.watch_answered(now, run, (step, answer)),
                 Topic::Look(run) => self.look_answered(now, run, answer),
                 Topic::Owed(run) => self.settle_answered(now, run, answer),
+                Topic::Stale(job) => self.stale_answered(now, job, &answer),
             }
             for record in orders {
                 self.watch(now, record.key(topic.job()), record);
@@ -438,6 +443,7 @@ impl Engine {
         }
         job.revision = record.revision;
         job.last_success = record.last_success;
+        (job.failures, job.missed) = (record.failures, record.missed);
         job.defined_otherwise = record.spec_hash != job.spec.spec_hash;
         let through = record.decided_through.max(record.last_begun);
         let ahead = through > now.wall.timestamp() + AHEAD_MOST;
@@ -458,6 +464,7 @@ impl Engine {
             self.pass_former(name);
         }
         self.learn_pauses(now, name, record);
+        self.learn_freshness(now, name, record);
     }
 
     /// How long ago a run was due, by the wall clock, milliseconds.
@@ -494,6 +501,7 @@ impl Engine {
             Topic::Watch(run) => self.watch_step(now, run),
             Topic::Look(run) => self.look_step(run),
             Topic::Owed(run) => self.settle_step(now, run),
+            Topic::Stale(job) => self.stale_step(now, job),
         }
     }
 
@@ -510,7 +518,7 @@ impl Engine {
 impl Topic {
     fn job(&self) -> &JobName {
         match self {
-            Self::Register(job) | Self::Pause(job) => job,
+            Self::Register(job) | Self::Pause(job) | Self::Stale(job) => job,
             Self::Run(run)
             | Self::Stop(run)
             | Self::Tick(run)

@@ -50,6 +50,8 @@ pub enum Topic {
     Look(RunKey),
     /// A tick that nobody ran.
     Owed(RunKey),
+    /// A job that has had no success for too long.
+    Stale(JobName),
 }
 
 impl Topic {
@@ -60,6 +62,7 @@ impl Topic {
             Self::Tick(_) => 2,
             Self::Watch(_) | Self::Look(_) => 3,
             Self::Owed(_) => 4,
+            Self::Stale(_) => 5,
         }
     }
 
@@ -69,7 +72,7 @@ impl Topic {
         match self {
             Self::Owed(run) => run.scheduled_for.seconds().unsigned_abs(),
             Self::Run(run) | Self::Stop(run) | Self::Tick(run) | Self::Watch(run) | Self::Look(run) => order(me, run),
-            Self::Register(_) | Self::Pause(_) => 0,
+            Self::Register(_) | Self::Pause(_) | Self::Stale(_) => 0,
         }
     }
 }

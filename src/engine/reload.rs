@@ -47,6 +47,7 @@ impl Engine {
         }
         self.outbox.want(Topic::Register(spec.name.clone()));
         self.plan_audit(now, &spec.name);
+        self.look_at_freshness(now, &spec.name);
     }
 
     /// Its ticks come no more. Runs go on, here and elsewhere, and are watched; what is owed is settled.
@@ -59,6 +60,7 @@ impl Engine {
             self.audits.remove(&(at, name.clone()));
         }
         self.alarms.clear(&Topic::Register(name.clone()));
+        self.alarms.clear(&Topic::Stale(name.clone()));
         let of_job = RunKey::new(name.clone(), Tick::from_seconds(i64::MIN));
         // One whose claim is under way may be ours already: it stays until that is known.
         let waiting: Vec<RunKey> = self

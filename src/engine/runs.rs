@@ -22,6 +22,7 @@ use super::Topic;
 use super::attempts::DRAINING;
 use super::attempts::LEASE_OVER;
 use super::owed::UNLINKED;
+use super::recovery::Before;
 use super::slots::Occupant;
 use super::ticks::had_by_other;
 use crate::clock::Boot;
@@ -130,6 +131,8 @@ pub struct Run {
     pub quiet: bool,
     /// Its process ended while its lease lasted: nobody else can have been given the run.
     pub ended_in_time: bool,
+    /// How its job stood when it succeeded.
+    pub before: Option<Before>,
     /// Of a manual run, the fencing token of its last begin.
     pub token: Option<u64>,
     /// And the instant that it runs for, where the order said one.
@@ -168,6 +171,7 @@ impl Run {
             asserted: 0,
             quiet: false,
             ended_in_time: false,
+            before: None,
             token: None,
             runs_for: None,
         }
@@ -573,7 +577,8 @@ impl Engine {
     fn complete_answered(&mut self, now: Now, run: &RunKey, answer: &Answer) {
         let Some(ours) = self.runs.get(run) else { return };
         match answer.verdict {
-            Verdict::Recorded | Verdict::RecordedLate => {}
+            Verdict::Recorded => self.success_recorded(run, answer),
+            Verdict::RecordedLate => {}
             Verdict::Unregistered => return self.outbox.want(Topic::Run(run.clone())),
             _ => {
                 let facts = ours.facts(run);

@@ -30,7 +30,8 @@ impl Engine {
             }
         }
         match &topic {
-            Topic::Register(_) | Topic::Pause(_) => {}
+            // The last one: learned again when the job is.
+            Topic::Register(_) | Topic::Pause(_) | Topic::Stale(_) => {}
             // Asked again when the job is registered.
             Topic::Tick(run) => {
                 self.taking.remove(run);

@@ -20,6 +20,7 @@ use super::command::RunContext;
 use super::output::lines::without_part_of_a_char;
 use super::spawn_error::SpawnError;
 use super::spawn_error::is_shortage;
+use crate::job::EnvValue;
 use crate::job::HttpSpec;
 use crate::job::origin;
 use crate::secret::LOOK_AHEAD;
@@ -66,6 +67,25 @@ pub struct Request {
     trust: Trust,
     keep: usize,
     redaction: Redaction,
+}
+
+/// What a message has in it.
+#[derive(Clone)]
+pub struct Content {
+    /// Its type.
+    pub content_type: &'static str,
+    /// Its text, which may have a secret in it.
+    pub text: String,
+    /// Its name: whoever gets it twice can tell.
+    pub id: String,
+}
+
+/// What a value is at this moment, wherever it comes from. It blocks, as long as the file system likes.
+///
+/// # Errors
+/// It is not there, or is no text. The error names the source, and not what it says.
+pub fn secret(value: &EnvValue, subject: &str) -> Result<String, SpawnError> {
+    parts::string(subject, value)
 }
 
 /// What came of a request that was, or may have been, sent.
@@ -128,15 +148,37 @@ impl Request {
     /// Something is not there, or is nothing that a request can have.
     pub fn prepare(spec: &HttpSpec, context: &RunContext, keep: usize) -> Result<Self, SpawnError> {
         let place = Place::of(&spec.url, &context.redaction)?;
-        let route = Route::of(&spec.proxy, &context.redaction)?;
+        Self::to(spec, (place, Parts::of(spec, context)?), (&context.redaction, keep))
+    }
+
+    /// The same of a message to a notifier: `spec` says how it is reached, and `address` makes the URL of what is found
+    /// there. Of where it goes nothing is shown, and its body goes nowhere else.
+    ///
+    /// # Errors
+    /// As above; what they say of a job is about the notifier.
+    pub fn message(
+        spec: &HttpSpec,
+        address: impl FnOnce(&str) -> String,
+        (body, redaction): (Content, &Redaction),
+    ) -> Result<Self, SpawnError> {
+        let place = Place::hidden(&address(&secret(&spec.url, "`url`")?))?;
+        Self::to(spec, (place, Parts::of_message(spec, body)?), (redaction, 0))
+    }
+
+    fn to(
+        spec: &HttpSpec,
+        (place, parts): (Place, Parts),
+        (redaction, keep): (&Redaction, usize),
+    ) -> Result<Self, SpawnError> {
+        let route = Route::of(&spec.proxy, redaction)?;
         route.to(&place.url).map_err(|found| SpawnError::UnusableProxy { found })?;
         Ok(Self {
             place,
-            parts: Parts::of(spec, context)?,
+            parts,
             route,
             trust: Trust::of(spec.ca_file.as_deref())?,
             keep: keep.min(KEPT_MOST),
-            redaction: context.redaction.clone(),
+            redaction: redaction.clone(),
             spec: spec.clone(),
         })
     }

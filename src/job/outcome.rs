@@ -162,6 +162,38 @@ words! {
 }
 
 words! {
+    /// What somebody may want to be told of a job, elsewhere than in the log.
+    Occasion {
+        /// A run of it failed, and no attempt is left.
+        Failure = "failure",
+        /// It succeeded for the first time after that, or after being missed, lost or stale.
+        Recovery = "recovery",
+        /// Nobody ran a tick of it.
+        Missed = "missed",
+        /// The replica that ran it vanished.
+        Lost = "lost",
+        /// It had no success for as long as its `staleAfter`.
+        Stale = "stale",
+        /// A run of it succeeded.
+        Success = "success",
+    }
+}
+
+impl Occasion {
+    /// The key of `notify` that names who is told of it.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Failure => "onFailure",
+            Self::Recovery => "onRecovery",
+            Self::Missed => "onMissed",
+            Self::Lost => "onLost",
+            Self::Stale => "onStale",
+            Self::Success => "onSuccess",
+        }
+    }
+}
+
+words! {
     /// Why a run was started.
     Trigger {
         /// Its tick came.

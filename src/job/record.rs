@@ -8,8 +8,10 @@ use super::Former;
 use super::JobName;
 use super::Outcome;
 use super::Pause;
+use super::Range;
 use super::ReplicaId;
 use super::RunKey;
+use super::Stale;
 use super::StopReason;
 use super::Tick;
 use super::WhenBusy;
@@ -60,6 +62,10 @@ pub struct JobRecord {
     pub last_success: Option<Tick>,
     /// Failures since then.
     pub failures: u32,
+    /// Ticks since then that nobody ran.
+    pub missed: u64,
+    /// That the job was called stale, where it was: of one without a success since, it is not said again.
+    pub stale: Option<Stale>,
     /// How long a final run record stays at least, milliseconds.
     pub keep_ms: i64,
     /// How many compact outcomes, full successes and full failures the history keeps.
@@ -74,45 +80,6 @@ pub struct JobRecord {
     /// For how long a replica must itself have seen `forgot_at` before a run that must not overlap begins: as long as
     /// a run that was forgotten can still be going. 0: one has, or there is no need.
     pub quiet_ms: u64,
-}
-
-/// Ticks that were settled together, after a long outage. Its text form: first and last tick, outcome, reason, owner,
-/// with blanks in between.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Range {
-    /// The first tick.
-    pub first: Tick,
-    /// The last; this one has a record.
-    pub last: Tick,
-    /// How they ended.
-    pub outcome: Outcome,
-    /// Why.
-    pub reason: String,
-    /// Who decided it.
-    pub owner: ReplicaId,
-}
-
-impl Range {
-    /// What a record of one of its ticks would say.
-    pub fn record_of(&self, tick: Tick) -> RunRecord {
-        let decided = RunRecord::claimed(tick, &self.owner);
-        RunRecord { state: RunState::Done, outcome: Some(self.outcome), reason: self.reason.clone(), ..decided }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
-        let (first, last) = (Tick::parse(words.next()?)?, Tick::parse(words.next()?)?);
-        let (outcome, reason) = (Outcome::parse(words.next()?)?, words.next()?.to_owned());
-        let owner = ReplicaId::from_record(words.next()?);
-        words.next().is_none().then_some(Self { first, last, outcome, reason, owner })
-    }
-}
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, last, outcome, reason, owner } = self;
-        write!(f, "{first} {last} {outcome} {reason} {owner}")
-    }
 }
 
 /// Where a run stands.
@@ -441,6 +408,8 @@ impl JobRecord {
             ("all_paused", text_of(self.all_paused.as_ref())),
             ("last_success", text_of(self.last_success)),
             ("failures", self.failures.to_string()),
+            ("missed", self.missed.to_string()),
+            ("stale", text_of(self.stale.as_ref())),
             ("keep_ms", self.keep_ms.to_string()),
             ("history_ticks", self.history[0].to_string()),
             ("history_successful", self.history[1].to_string()),
@@ -481,6 +450,8 @@ impl JobRecord {
             all_paused: pause(fields, "all_paused")?,
             last_success: tick(fields.field("last_success"), "last_success")?,
             failures: number(fields, "failures")?,
+            missed: number(fields, "missed")?,
+            stale: word(fields, "stale", Stale::parse)?,
             keep_ms: number(fields, "keep_ms")?,
             history: [
                 number(fields, "history_ticks")?,

@@ -2,6 +2,7 @@
 
 use super::Action;
 use super::JobName;
+use super::Notify;
 use super::Tick;
 use super::Trigger;
 use super::WhenBusy;
@@ -21,6 +22,12 @@ pub struct JobSpec {
     pub name: JobName,
     /// For people.
     pub description: String,
+    /// What to do when it fails: an `http` or `https` URL; empty: nobody wrote that down.
+    pub runbook_url: String,
+    /// Words for people and for programs that ask for the job; they mean nothing here.
+    pub labels: BTreeMap<String, String>,
+    /// Who is told what of it.
+    pub notify: Notify,
     /// When it is due; with its zone.
     pub schedule: Schedule,
     /// What it does.
@@ -267,6 +274,9 @@ impl JobSpec {
         Self {
             name,
             description: String::new(),
+            runbook_url: String::new(),
+            labels: BTreeMap::new(),
+            notify: Notify::default(),
             schedule,
             action: action.into(),
             concurrency_policy: ConcurrencyPolicy::Forbid,

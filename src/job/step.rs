@@ -264,6 +264,20 @@ pub enum Step {
         /// Only if what stands there was written at that time.
         only_if: Option<i64>,
     },
+    /// Call a job stale, so that one replica of all says so: the first that does while nothing of what it goes by has
+    /// changed. Verdicts: `Settled` (this one is to say it), `Changed`, `TooEarly`, `Unregistered`.
+    CallStale {
+        /// The job.
+        job: JobName,
+        /// Who does.
+        by: ReplicaId,
+        /// See [`JobRecord::last_success`], as it is known.
+        last_success: Option<Tick>,
+        /// See [`JobRecord::since`], likewise; counts where there was no success.
+        since: i64,
+        /// `staleAfter`, milliseconds.
+        after_ms: i64,
+    },
     /// Show life. Verdicts: `Renewed Lost Fenced Done Gone`.
     Renew {
         /// The run.
@@ -341,7 +355,7 @@ impl Step {
             Self::Register(registration) => &registration.job,
             Self::Claim(claim) => &claim.run.job,
             Self::Order(order) => &order.run.job,
-            Self::Pause { job, .. } => job,
+            Self::Pause { job, .. } | Self::CallStale { job, .. } => job,
             Self::Reassert(reassert) => &reassert.run.job,
             Self::Begin { run, .. }
             | Self::Wait { run, .. }
@@ -357,7 +371,7 @@ impl Step {
     /// The run that the step is about.
     pub fn run(&self) -> Option<&RunKey> {
         match self {
-            Self::Register(_) | Self::Pause { .. } => None,
+            Self::Register(_) | Self::Pause { .. } | Self::CallStale { .. } => None,
             Self::Claim(claim) => Some(&claim.run),
             Self::Order(order) => Some(&order.run),
             Self::Reassert(reassert) => Some(&reassert.run),
@@ -382,6 +396,7 @@ impl Step {
             Self::AskStop { .. } => "ask_stop",
             Self::Order(_) => "order",
             Self::Pause { .. } => "pause",
+            Self::CallStale { .. } => "call_stale",
             Self::Renew { .. } => "renew",
             Self::Reassert(_) => "reassert",
             Self::Complete { .. } => "complete",

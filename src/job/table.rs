@@ -2,17 +2,20 @@
 
 use super::JobName;
 use super::JobSpec;
+use super::NotifierSpec;
 use super::SchedulerSpec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// All jobs of a file, with unique names, and what the fleet must agree on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobTable {
     /// Jobs in the order of the file.
     pub jobs: Vec<Arc<JobSpec>>,
     /// Fleet policy.
     pub scheduler: SchedulerSpec,
+    /// Whom jobs may name in `notify`.
+    pub notifiers: BTreeMap<String, Arc<NotifierSpec>>,
     /// Content hash of the file together with the version of the zone data: replicas with different ones disagree.
     pub revision: String,
 }
@@ -28,6 +31,8 @@ pub struct TableChanges {
     pub removed: Vec<JobName>,
     /// What the fleet must agree on is another.
     pub scheduler: bool,
+    /// Somebody is told elsewhere, or otherwise.
+    pub notifiers: bool,
 }
 
 /// So many names are said.
@@ -47,6 +52,7 @@ impl TableChanges {
             list("changed", &self.changed),
             list("removed", &self.removed),
             self.scheduler.then(|| "`scheduler` changed".to_owned()),
+            self.notifiers.then(|| "`notifiers` changed".to_owned()),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() { "no job means anything else".to_owned() } else { parts.join("; ") }
@@ -69,6 +75,7 @@ impl JobTable {
             changed: new.values().filter(|job| is_other(job)).map(|job| job.name.clone()).collect(),
             removed: missing_in(&new, &old),
             scheduler: self.scheduler != other.scheduler,
+            notifiers: self.notifiers != other.notifiers,
         }
     }
 
@@ -93,7 +100,7 @@ mod tests {
             let spec = JobSpec::of(JobName::new(name).unwrap(), schedule, command);
             Arc::new(JobSpec { spec_hash: (*hash).into(), ..spec })
         };
-        JobTable { jobs: jobs.iter().map(spec).collect(), scheduler: SchedulerSpec::default(), revision: String::new() }
+        JobTable { jobs: jobs.iter().map(spec).collect(), ..JobTable::default() }
     }
 
     #[test]

@@ -178,10 +178,9 @@ impl Board {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::SchedulerSpec;
 
     fn board(is_strict: bool) -> Board {
-        let table = JobTable { jobs: Vec::new(), scheduler: SchedulerSpec::default(), revision: "abc".into() };
+        let table = JobTable { revision: "abc".into(), ..JobTable::default() };
         Board::new(Arc::new(table), (DateTime::UNIX_EPOCH, Boot::from_nanos(0)), is_strict)
     }
 

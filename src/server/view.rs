@@ -163,6 +163,12 @@ pub struct Job {
     pub consecutive_failures: u32,
     /// It has had no success for longer than its `staleAfter`.
     pub stale: bool,
+    /// Where people read what to do about it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runbook_url: String,
+    /// Words of the table about it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Where more of its runs are.
     pub history: String,
 }
@@ -259,6 +265,8 @@ impl Job {
             last_success,
             consecutive_failures: view.map_or(0, |view| view.consecutive_failures),
             stale,
+            runbook_url: spec.map(|spec| spec.runbook_url.clone()).unwrap_or_default(),
+            labels: spec.map(|spec| spec.labels.clone()).unwrap_or_default(),
             history: format!("/api/v1/jobs/{name}/runs"),
             name,
         })
@@ -483,6 +491,15 @@ pub struct JobConfig {
     pub starting_deadline_seconds: Option<f64>,
     /// `retry.limit`
     pub retry_limit: u32,
+    /// `runbookUrl`
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runbook_url: String,
+    /// `labels`
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// `notify`: on which occasion which notifiers are told. Of those only the names are told.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub notify: BTreeMap<&'static str, Vec<String>>,
     /// Tells one definition from another.
     pub spec_hash: String,
 }
@@ -527,6 +544,9 @@ impl JobConfig {
             stale_after_seconds: seconds(spec.stale_after),
             starting_deadline_seconds: seconds(spec.starting_deadline),
             retry_limit: spec.retry.limit,
+            runbook_url: spec.runbook_url.clone(),
+            labels: spec.labels.clone(),
+            notify: spec.notify.iter().map(|(occasion, names)| (occasion.key(), names.to_vec())).collect(),
             spec_hash: spec.spec_hash.clone(),
         }
     }

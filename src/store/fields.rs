@@ -1,7 +1,7 @@
 //! The names of the records' fields, in the order in which drivers read and write them.
 
 /// Fields of a job's record.
-pub const JOB_FIELDS: [&str; 27] = [
+pub const JOB_FIELDS: [&str; 29] = [
     "format",
     "revision",
     "schedule",
@@ -21,6 +21,8 @@ pub const JOB_FIELDS: [&str; 27] = [
     "all_paused",
     "last_success",
     "failures",
+    "missed",
+    "stale",
     "keep_ms",
     "history_ticks",
     "history_successful",

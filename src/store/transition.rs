@@ -22,6 +22,7 @@ mod guard;
 mod manual;
 mod settling;
 mod slot;
+mod stale;
 
 use super::Identity;
 use crate::job::Answer;
@@ -103,6 +104,7 @@ pub fn apply(picture: &mut Picture, step: &Step, now: i64) -> (Answer, Changes) 
         Step::Begin { owner, start, request, .. } => begin(picture, (owner, *start, Some(request)), now, &mut changes),
         Step::Wait { owner, start, .. } => begin(picture, (owner, *start, None), now, &mut changes),
         Step::AskStop { by, reason, .. } => slot::ask_stop(picture, (by, *reason), &mut changes),
+        Step::CallStale { .. } => stale::call(picture, step, now, &mut changes),
         Step::Order(order) => manual::order(picture, order, now, &mut changes),
         Step::Renew { owner, start, .. } => renew(picture, (owner, *start), now, &mut changes),
         Step::Reassert(word) => guard::reassert(picture, word, now, &mut changes),
@@ -156,6 +158,8 @@ fn register(picture: &mut Picture, registration: &Registration, now: i64, change
         all_paused: None,
         last_success: None,
         failures: 0,
+        missed: 0,
+        stale: None,
         keep_ms: 0,
         history: [0; 3],
         identity: picture.store.server.clone(),
@@ -433,9 +437,11 @@ fn close(job: &mut JobRecord, run: &mut RunRecord) {
 fn count(job: &mut JobRecord, run: &RunRecord, outcome: Outcome) {
     if outcome == Outcome::Succeeded {
         job.last_success = job.last_success.max(Some(run.told_for()));
-        job.failures = 0;
+        (job.failures, job.missed) = (0, 0);
     } else if outcome.is_failure() {
         job.failures += 1;
+    } else if outcome == Outcome::Missed {
+        job.missed += run.range_count.max(1);
     }
 }
 

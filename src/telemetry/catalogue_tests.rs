@@ -32,10 +32,11 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::layer::SubscriberExt;
 
 const DOCS: &str = include_str!("../../docs/log-events.md");
-const CODE: [&str; 6] = [
+const CODE: [&str; 7] = [
     include_str!("events.rs"),
     include_str!("events/fleet.rs"),
     include_str!("events/http.rs"),
+    include_str!("events/notify.rs"),
     include_str!("events/orders.rs"),
     include_str!("events/table.rs"),
     include_str!("events/traces.rs"),
@@ -195,11 +196,25 @@ fn raise_events_of_runs() {
             error,
             output_tail,
         };
-        run_finished(run, RunFinished { ending: &ending, attempts: 1, output_bytes: 5 });
+        run_finished(
+            run,
+            RunFinished { ending: &ending, attempts: 1, output_bytes: 5, runbook_url: Some("https://wiki") },
+        );
     }
     run_unrecorded(run, "the store knows no such run");
     run_lost(run, RunLost { holder: replica, policy: LostRunPolicy::Report });
     lease_lost(run, Some(replica), LostRunPolicy::Rerun, second);
+    job_recovered(run, JobRecovered { failures: 3, missed: 0, failing_for: second });
+}
+
+fn raise_events_of_notifiers() {
+    let job = &run().run.job;
+    job_stale(job, Some(Tick::from_seconds(60)), Duration::from_secs(1), Some("https://wiki"));
+    let (notifier, kind, about) = ("ops-chat", "slack", "failure");
+    let sent = Sent { notifier, kind, about, job, count: 1, status: Some(200), attempts: 1 };
+    notify_sent(sent);
+    notify_failed(sent, "POST ***: connect: connection refused");
+    notify_dropped("ops-chat", 7, "queue_full");
 }
 
 /// Every event raised once in each of its forms, with all that is optional.
@@ -208,6 +223,7 @@ pub(super) fn raised() -> Vec<Raised> {
     tracing::subscriber::with_default(tracing_subscriber::registry().with(capture.clone()), || {
         raise_events_of_the_daemon();
         raise_events_of_runs();
+        raise_events_of_notifiers();
     });
     let mut raised = capture.0.lock().unwrap();
     std::mem::take(&mut raised)

@@ -77,6 +77,7 @@ macro_rules! run_event {
 
 mod fleet;
 mod http;
+mod notify;
 mod orders;
 mod table;
 mod traces;
@@ -88,6 +89,7 @@ pub use fleet::schedule_unreadable;
 pub use fleet::table_agrees;
 pub use fleet::table_disagrees;
 pub use http::*;
+pub use notify::*;
 pub use orders::*;
 pub use table::*;
 pub use traces::*;
@@ -499,11 +501,13 @@ pub struct RunFinished<'a> {
     pub attempts: u32,
     /// How much it wrote.
     pub output_bytes: u64,
+    /// Where people read what to do, if it did not succeed.
+    pub runbook_url: Option<&'a str>,
 }
 
 /// A run of this replica ended.
 pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
-    let RunFinished { ending, attempts, output_bytes } = finished;
+    let RunFinished { ending, attempts, output_bytes, runbook_url } = finished;
     let Ending { outcome, exit_code, signal, http_status, duration_ms, .. } = *ending;
     let error = Some(ending.error.as_str()).filter(|error| !error.is_empty());
     macro_rules! say {
@@ -520,7 +524,8 @@ pub fn run_finished(run: &RunFields, finished: RunFinished<'_>) {
                 duration_ms,
                 attempts,
                 output_bytes,
-                error
+                error,
+                runbook_url
             )
         };
     }

@@ -83,6 +83,10 @@ words! {
     }
 }
 
+mod notifications;
+
+pub use notifications::Notified;
+
 words! {
     /// A request to the store.
     Operation {
@@ -151,6 +155,8 @@ pub struct Metrics {
     jobs: Mutex<BTreeMap<JobName, Known>>,
     /// Checks of the store that have failed so far.
     checks: Mutex<BTreeSet<&'static str>>,
+    /// Names of notifiers.
+    notifiers: Mutex<BTreeSet<String>>,
 }
 
 impl fmt::Debug for Metrics {
@@ -199,7 +205,8 @@ impl Metrics {
         let registry = Registry::new();
         let families = Families::new(&registry);
         let store = store_url.split(':').next().unwrap_or_default().to_owned();
-        let metrics = Self { registry, families, clock, store, jobs: Mutex::default(), checks: Mutex::default() };
+        let (jobs, checks, notifiers) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let metrics = Self { registry, families, clock, store, jobs, checks, notifiers };
         metrics.begin();
         metrics
     }
@@ -290,6 +297,7 @@ impl Metrics {
         set(&families.places, &[], f64::from(table.scheduler.max_concurrent_runs));
         set(&families.reload_success_timestamp, &[], seconds(self.clock.now().wall));
         self.count_jobs(&jobs);
+        self.follow_notifiers(table);
     }
 
     /// Counters of jobs, each with the values of its second label.

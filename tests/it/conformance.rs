@@ -11,6 +11,7 @@ mod records;
 mod schedules;
 mod settling;
 mod slots;
+mod stale;
 mod stops;
 
 use crate::support::bench::Bench;
@@ -265,6 +266,13 @@ conformance! {
         nothing_of_a_paused_job_is_claimed_begun_or_ordered
         a_pause_that_is_written_again_stays_as_it_is
         the_mark_that_pauses_all_is_read_by_all;
+    stale:
+        a_job_is_called_stale_by_one_of_all
+        a_job_is_called_stale_again_when_it_succeeded_since
+        ticks_that_nobody_ran_are_counted_until_a_success
+        a_job_is_not_called_stale_before_its_time_by_the_stores_clock
+        a_job_without_a_success_is_stale_so_long_after_the_store_first_knew_it
+        one_of_many_who_call_a_job_stale_at_once_is_the_one;
     races:
         only_one_of_many_concurrent_claims_wins
         a_thousand_ticks_have_one_winner_each

@@ -83,6 +83,11 @@ enum What {
         by: Option<u8>,
         only_if: bool,
     },
+    /// By what is known, or by something else.
+    CallStale {
+        knows: bool,
+        early: bool,
+    },
     Renew,
     Reassert {
         begun: bool,
@@ -154,6 +159,8 @@ fn moves() -> impl Strategy<Value = Move> {
         1 => (any::<bool>(), prop::option::weighted(0.4, 0..3_u8), prop::bool::weighted(0.2))
             .prop_map(|(all, by, only_if)| What::Pause { all, by, only_if }),
         8 => (0..3_u8).prop_map(|request| What::Begin { request }),
+        2 => (prop::bool::weighted(0.8), prop::bool::weighted(0.2))
+            .prop_map(|(knows, early)| What::CallStale { knows, early }),
         2 => Just(What::Renew),
         4 => (outcomes, 0..3_u8).prop_map(|(outcome, tail)| What::Complete { outcome, tail }),
         2 => Just(What::Abandon),
@@ -252,6 +259,26 @@ fn order_of(
     Order { run, owner, by: format!("ada \"{}\"", made.owner), key, runs_for, despite_pause }
 }
 
+/// Calls a job stale, by what its record says or by something else.
+fn call_of(made: &Move, (job, tick): (JobName, Tick), (known, early): (Option<&JobRecord>, bool)) -> Step {
+    let last_success = known.map_or(Some(tick), |record| record.last_success);
+    let since = known.map_or(7, |record| record.since);
+    let after_ms = if early { 48 * HOUR_MS } else { 60_000 };
+    Step::CallStale { job, by: replica(&format!("web-{}", made.owner)), last_success, since, after_ms }
+}
+
+fn ending_of(made: &Move, (outcome, tail): (Outcome, u8)) -> Ending {
+    Ending {
+        outcome,
+        exit_code: (made.owner > 0).then_some(i32::from(made.owner) - 1),
+        signal: (made.owner == 0).then_some(15),
+        http_status: (made.owner > 1).then_some(200 + u16::from(made.owner)),
+        duration_ms: 99,
+        error: "\"odd\" \\ text".into(),
+        output_tail: "tail ".repeat(usize::from(tail)),
+    }
+}
+
 /// The step that a move makes of what is there.
 fn step(made: &Move, model: &Records, now: i64) -> Step {
     let job = JobName::new(["alpha", "beta"][usize::from(made.job)]).unwrap();
@@ -306,23 +333,17 @@ fn step(made: &Move, model: &Records, now: i64) -> Step {
             let pause = by.map(|by| Pause::new(&format!("ada-{by}"), reason(by)));
             Step::Pause { job, all: *all, pause, only_if: only_if.then_some(7) }
         }
+        What::CallStale { knows, early } => {
+            let known = model.job(&job).filter(|_| *knows);
+            call_of(made, (job, run.scheduled_for), (known, *early))
+        }
         What::Renew => Step::Renew { run, owner, start },
         What::Reassert { begun, exclusive } => {
             let owner = owner.clone();
             Step::Reassert(word_of(made, (run, owner, start), (*begun, *exclusive)))
         }
         What::Complete { outcome, tail } => {
-            let tail = "tail ".repeat(usize::from(*tail));
-            let ending = Ending {
-                outcome: *outcome,
-                exit_code: (made.owner > 0).then_some(i32::from(made.owner) - 1),
-                signal: (made.owner == 0).then_some(15),
-                http_status: (made.owner > 1).then_some(200 + u16::from(made.owner)),
-                duration_ms: 99,
-                error: "\"odd\" \\ text".into(),
-                output_tail: tail,
-            };
-            Step::Complete { run, owner, start, ending }
+            Step::Complete { run, owner, start, ending: ending_of(made, (*outcome, *tail)) }
         }
         What::Abandon => Step::Abandon { run, owner, start },
         What::SettleAbsent { early, decision } => {

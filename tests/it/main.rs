@@ -21,6 +21,7 @@ mod http;
 mod http_jobs;
 mod http_tables;
 mod log_schemas;
+mod notifications;
 mod processes;
 mod redaction;
 mod redis_modes;

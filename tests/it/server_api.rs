@@ -14,7 +14,7 @@ use std::fs;
 
 const TOKEN: &str = "correct-horse-battery-staple";
 const JOBS: &str = "  - {name: good, description: Says hello, schedule: '* * * * * *', command: 'echo hello'}
-  - {name: bad, schedule: '* * * * * *', command: 'exit 3'}
+  - {name: bad, schedule: '* * * * * *', command: 'exit 3', labels: {team: shop}, runbookUrl: 'https://wiki.example/bad'}
   - {name: idle, schedule: '@yearly', command: 'echo by hand', env: {SECRET: hunter2}}
   - {name: off, schedule: '@hourly', command: 'true', suspend: true}
   - {name: long, schedule: '@yearly', command: 'sleep 60', terminationGracePeriod: 1s}
@@ -65,6 +65,10 @@ impl Document {
     fn check(&self, value: &Value, schema: &Value, place: &str) {
         let schema = self.resolved(schema);
         match (schema["type"].as_str().unwrap_or_else(|| panic!("{place}: no type in {schema}")), value) {
+            // A map whose keys are the table's.
+            ("object", Value::Object(fields)) if schema["additionalProperties"].is_object() => {
+                fields.values().for_each(|value| self.check(value, &schema["additionalProperties"], place));
+            }
             ("object", Value::Object(fields)) => {
                 let known = schema["properties"].as_object().unwrap_or_else(|| panic!("{place}: no properties"));
                 for (name, value) in fields {
@@ -135,6 +139,8 @@ fn the_api_tells_of_jobs_runs_and_replicas_as_documented() {
     assert_eq!(names, ["bad", "good", "idle", "long", "off"]);
     let off = api("/api/v1/jobs/off", "/api/v1/jobs/{name}");
     assert_eq!((&off["state"], &off["schedule"]), (&"suspended".into(), &"@hourly".into()));
+    let bad = api("/api/v1/jobs/bad", "/api/v1/jobs/{name}");
+    assert_eq!((&bad["labels"], &bad["runbook_url"]), (&json!({"team": "shop"}), &"https://wiki.example/bad".into()));
     let good = api("/api/v1/jobs/good", "/api/v1/jobs/{name}");
     assert_eq!((&good["description"], &good["schedule_text"]), (&"Says hello".into(), &"Every second.".into()));
     assert_eq!(good["next"].as_array().unwrap().len(), 3);

@@ -364,7 +364,7 @@ impl World {
                 }
             }
             // What holds must hold without it: nothing is decided by meetings. The simulation holds them.
-            Effect::Meet { .. } | Effect::Survey => {}
+            Effect::Meet { .. } | Effect::Survey | Effect::LookBack { .. } => {}
             Effect::Terminate { run } => self.stop(replica, &run, false),
             Effect::Kill { run } => self.stop(replica, &run, true),
             Effect::Notice(notice) => self.say(|| format!("r{replica}: {notice:?}")),
@@ -480,5 +480,5 @@ fn table(scene: Scene) -> JobTable {
         clock_skew_tolerance: Duration::from_millis(500),
         ..SchedulerSpec::default()
     };
-    JobTable { jobs: vec![Arc::new(spec)], scheduler, revision: "model".into() }
+    JobTable { jobs: vec![Arc::new(spec)], scheduler, revision: "model".into(), ..JobTable::default() }
 }

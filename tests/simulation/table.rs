@@ -166,5 +166,5 @@ pub fn version(shape: &Shape, (number, episodes): (usize, &Episodes)) -> JobTabl
         max_concurrent_runs: shape.places,
         ..SchedulerSpec::default()
     };
-    JobTable { jobs, scheduler, revision: format!("version {number}") }
+    JobTable { jobs, scheduler, revision: format!("version {number}"), ..JobTable::default() }
 }

@@ -216,7 +216,7 @@ impl World {
             clock_skew_tolerance: Duration::from_millis(500),
             ..SchedulerSpec::default()
         };
-        let table = JobTable { jobs, scheduler, revision: "scene".into() };
+        let table = JobTable { jobs, scheduler, revision: "scene".into(), ..JobTable::default() };
         let mut world = Self::empty(Random::new(0), Faults::NONE, vec![Arc::new(table)]);
         world.awake_until = Micros::MAX;
         world.traffic = Some(Vec::new());
@@ -562,6 +562,7 @@ impl World {
             Effect::Extend { run, lease_end } => self.extend((replica, incarnation), &run, lease_end),
             Effect::Meet { mine, gone } => self.send_meeting(replica, Meeting::Meet { mine, gone }),
             Effect::Survey => self.send_meeting(replica, Meeting::Survey),
+            Effect::LookBack { .. } => {}
             Effect::Terminate { run } => self.signal(replica, &run, false),
             Effect::Kill { run } => self.signal(replica, &run, true),
             Effect::Notice(notice) => {

@@ -21,7 +21,7 @@ fn complete(ending: Ending) -> Step {
 }
 
 fn finished(ending: Ending) -> Notice {
-    Notice::RunFinished { facts: facts(&run()), ending, attempts: 1, output_bytes: 3 }
+    Notice::RunFinished { facts: facts(&run()), ending, attempts: 1, output_bytes: 3, again: false }
 }
 
 #[test]

@@ -256,7 +256,8 @@ fn a_presence_names_the_last_tables_and_since_when_it_had_them() {
         bench.meet(&[]);
         bench.pass(ms(1_000));
         let jobs = vec![Arc::new(job("a")), Arc::new(job("b"))];
-        let next = JobTable { jobs, scheduler: SchedulerSpec::default(), revision: n.to_string() };
+        let next =
+            JobTable { jobs, scheduler: SchedulerSpec::default(), revision: n.to_string(), ..JobTable::default() };
         let effects = bench.tell(Event::TableChanged(Arc::new(next)));
         let (mine, _) = meeting(&effects).expect("the others are told at once");
         assert_eq!((&mine.tables[0].revision, mine.tables[0].since_ms, mine.tables[0].jobs), (&n.to_string(), 0, 2));

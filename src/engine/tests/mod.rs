@@ -23,6 +23,7 @@ mod places;
 mod reload;
 mod retries;
 mod slots;
+mod stale;
 mod stops;
 mod unreadable;
 mod watches;
@@ -35,6 +36,7 @@ use super::Notice;
 use super::RequestId;
 use super::RunFacts;
 use super::StoreFailure;
+use super::Trouble;
 use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::*;
@@ -142,7 +144,7 @@ impl Bench {
             ..SchedulerSpec::default()
         };
         let jobs = jobs.iter().cloned().map(Arc::new).collect();
-        let table = JobTable { jobs, scheduler, revision: "1".into() };
+        let table = JobTable { jobs, scheduler, revision: "1".into(), ..JobTable::default() };
         let wall = DateTime::from_timestamp(TICK + seconds, 0).unwrap();
         let now = Now { wall, boot: boot(seconds * 1000) };
         let engine = Engine::new(who.clone(), &table, now);

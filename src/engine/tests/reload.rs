@@ -5,7 +5,7 @@ use super::*;
 fn table(jobs: &[JobSpec], lease: Duration) -> Event {
     let scheduler = SchedulerSpec { lock_lease: lease, clock_skew_tolerance: secs(2), ..SchedulerSpec::default() };
     let jobs = jobs.iter().cloned().map(Arc::new).collect();
-    Event::TableChanged(Arc::new(JobTable { jobs, scheduler, revision: "2".into() }))
+    Event::TableChanged(Arc::new(JobTable { jobs, scheduler, revision: "2".into(), ..JobTable::default() }))
 }
 
 /// The same job with another definition.

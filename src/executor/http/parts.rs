@@ -1,5 +1,6 @@
 //! Address, header lines and body of a request, with what variables and files have for it at this moment.
 
+use super::Content;
 use crate::executor::command::RunContext;
 use crate::executor::spawn_error::SpawnError;
 use crate::executor::variables;
@@ -44,17 +45,7 @@ pub(super) struct Parts {
 
 impl Parts {
     pub(super) fn of(spec: &HttpSpec, context: &RunContext) -> Result<Self, SpawnError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("onecron/", env!("CARGO_PKG_VERSION"))));
-        // What is kept of the answer is to be readable.
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        for (name, value) in &spec.headers {
-            let subject = format!("header `{name}`");
-            let mut value = header(&subject, value)?;
-            value.set_sensitive(true);
-            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable(&subject, "is no header"))?;
-            headers.insert(name, value);
-        }
+        let headers = headers_of(spec)?;
         let body = spec.body.as_ref().map(|body| {
             let wanted = Wanted { subject: "`http.body`", most: BODY_BYTES_MOST };
             variables::value_of(wanted, body).map(OsString::into_vec)
@@ -71,6 +62,15 @@ impl Parts {
             body: body.transpose()?,
             is_secret: spec.body.as_ref().is_some_and(|body| !matches!(body, EnvValue::Text(_))),
         })
+    }
+
+    /// Of a message that is no run.
+    pub(super) fn of_message(spec: &HttpSpec, content: Content) -> Result<Self, SpawnError> {
+        let mut headers = headers_of(spec)?;
+        // Whoever says another type means it.
+        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static(content.content_type));
+        let told = told_lines([("idempotency-key", content.id)])?;
+        Ok(Self { headers, told, body: Some(content.text.into_bytes()), is_secret: true })
     }
 
     /// Whether the body is not to be sent to another place.
@@ -99,6 +99,22 @@ impl Parts {
         *request.body_mut() = self.body.clone().map(Into::into);
         Ok(request)
     }
+}
+
+/// The lines that the table has, and those that each request has.
+fn headers_of(spec: &HttpSpec) -> Result<HeaderMap, SpawnError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(USER_AGENT, HeaderValue::from_static(concat!("onecron/", env!("CARGO_PKG_VERSION"))));
+    // What is kept of the answer is to be readable.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    for (name, value) in &spec.headers {
+        let subject = format!("header `{name}`");
+        let mut value = header(&subject, value)?;
+        value.set_sensitive(true);
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| unusable(&subject, "is no header"))?;
+        headers.insert(name, value);
+    }
+    Ok(headers)
 }
 
 /// An address of a request or of a proxy.
@@ -139,6 +155,10 @@ fn told(context: &RunContext) -> Result<HeaderMap, SpawnError> {
         ("traceparent", context.trace.as_ref().map(TraceContext::traceparent).unwrap_or_default()),
         ("tracestate", context.trace.as_ref().map(|trace| trace.state.clone()).unwrap_or_default()),
     ];
+    told_lines(lines)
+}
+
+fn told_lines<const N: usize>(lines: [(&'static str, String); N]) -> Result<HeaderMap, SpawnError> {
     let mut headers = HeaderMap::new();
     // Proxies differ about lines without a value: where there is no success, there is no line.
     for (name, value) in lines.into_iter().filter(|(_, value)| !value.is_empty()) {

@@ -50,6 +50,12 @@ impl Place {
         })
     }
 
+    /// One of which nothing may be seen, wherever it was written.
+    pub(super) fn hidden(text: &str) -> Result<Self, SpawnError> {
+        let url = request_url(text.trim()).map_err(|error| unusable("`url`", error.found))?;
+        Ok(Self::secret(url))
+    }
+
     fn secret(url: Url) -> Self {
         Self { url, shown: HIDDEN.to_owned(), host: HIDDEN.to_owned() }
     }

@@ -7,7 +7,6 @@ use crate::job::JobRecord;
 use crate::job::JobTable;
 use crate::job::Presence;
 use crate::job::ReplicaId;
-use crate::job::SchedulerSpec;
 use crate::job::Step;
 use crate::store::Error;
 use crate::store::ErrorKind;
@@ -93,7 +92,7 @@ fn scene() -> Scene {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let inner = MemoryStore::new(Arc::clone(&clock));
     let store = Arc::new(Counted { inner, readings: AtomicUsize::new(0), is_away: AtomicBool::new(false) });
-    let table = JobTable { jobs: Vec::new(), scheduler: SchedulerSpec::default(), revision: "abc".into() };
+    let table = JobTable { revision: "abc".into(), ..JobTable::default() };
     let now = clock.now();
     let board = Arc::new(Board::new(Arc::new(table), (now.wall, now.boot), false));
     let fleet = Arc::new(Fleet::new(Arc::clone(&store) as Arc<dyn Store>, board, clock));

@@ -102,6 +102,10 @@ fn definition(job: &Job, spec: Option<&JobSpec>) -> Markup {
                 @if config.retry_limit > 0 { dt { "Retries" } dd { (config.retry_limit) } }
                 @if config.jitter_seconds > 0.0 { dt { "Jitter" } dd { (length(config.jitter_seconds)) } }
                 @if let Some(seconds) = config.stale_after_seconds { dt { "Stale after" } dd { (length(seconds)) } }
+                @for (occasion, names) in &config.notify { dt { code { (occasion) } } dd { (names.join(", ")) } }
+                @for (name, text) in &config.labels { dt { (name) } dd { (text) } }
+                // A URL of the web: the table takes no other.
+                @if !config.runbook_url.is_empty() { dt { "Runbook" } dd { a href=(config.runbook_url) rel="noreferrer" { (config.runbook_url) } } }
             }
             dt { "Last success" } dd { @match &job.last_success { Some(at) => { (plain(at)) } None => { "none known" } } }
         }

@@ -52,7 +52,7 @@ const SESSION_OF_MYSQL: &str = "SET SESSION max_execution_time = 3000";
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
 const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() \
                           AND table_name = 'onecron_schema'";
-const MIGRATIONS: [(i64, &str); 1] = [(1000, include_str!("schema/1000.sql"))];
+const MIGRATIONS: [(i64, &str); 2] = [(1000, include_str!("schema/1000.sql")), (1001, include_str!("schema/1001.sql"))];
 
 /// Whatever the session's time zone.
 const NOW: &str = "timestampdiff(MICROSECOND, '1970-01-01 00:00:00', utc_timestamp(3)) DIV 1000";

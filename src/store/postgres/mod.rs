@@ -51,7 +51,7 @@ const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
 const HAS_TABLES: &str = "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = 'onecron_schema' \
                           AND pg_catalog.pg_table_is_visible(oid)";
-const MIGRATIONS: [(i64, &str); 1] = [(1000, include_str!("schema/1000.sql"))];
+const MIGRATIONS: [(i64, &str); 2] = [(1000, include_str!("schema/1000.sql")), (1001, include_str!("schema/1001.sql"))];
 
 const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 /// A server that was promoted, or restored to an earlier moment, has another timeline: the first digits of the file that

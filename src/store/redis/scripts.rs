@@ -22,6 +22,7 @@ pub(super) struct Scripts {
     ask_stop: Script,
     order: Script,
     pause: Script,
+    call_stale: Script,
     renew: Script,
     reassert: Script,
     complete: Script,
@@ -45,6 +46,7 @@ impl Scripts {
             ask_stop: script(include_str!("lua/ask_stop.lua")),
             order: script(include_str!("lua/order.lua")),
             pause: script(include_str!("lua/pause.lua")),
+            call_stale: script(include_str!("lua/call_stale.lua")),
             renew: script(include_str!("lua/renew.lua")),
             // Where there is nothing to make again, it is a renewal.
             reassert: script(concat!(include_str!("lua/reassert.lua"), include_str!("lua/renew.lua"))),
@@ -71,6 +73,7 @@ impl Scripts {
             Step::AskStop { .. } => &self.ask_stop,
             Step::Order(_) => &self.order,
             Step::Pause { .. } => &self.pause,
+            Step::CallStale { .. } => &self.call_stale,
             Step::Renew { .. } => &self.renew,
             Step::Reassert(_) => &self.reassert,
             Step::Complete { .. } => &self.complete,
@@ -80,7 +83,7 @@ impl Scripts {
         }
     }
 
-    pub fn all(&self) -> [&Script; 14] {
+    pub fn all(&self) -> [&Script; 15] {
         [
             &self.register,
             &self.claim,
@@ -88,6 +91,7 @@ impl Scripts {
             &self.ask_stop,
             &self.order,
             &self.pause,
+            &self.call_stale,
             &self.renew,
             &self.reassert,
             &self.complete,

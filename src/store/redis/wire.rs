@@ -47,6 +47,11 @@ pub(super) fn arguments(step: &Step) -> Vec<String> {
             let (by, reason) = pause.as_ref().map(|pause| (pause.by.clone(), pause.reason.clone())).unwrap_or_default();
             args.extend([flag(*all), by, reason, text_of(*only_if)]);
         }
+        Step::CallStale { by, last_success, since, after_ms, .. } => {
+            let fresh_at = last_success.map_or(*since, Tick::millis);
+            args.extend([by.to_string(), text_of(*last_success), since.to_string()]);
+            args.extend([fresh_at.to_string(), (fresh_at + after_ms).to_string()]);
+        }
         Step::Renew { owner, start, .. } | Step::Abandon { owner, start, .. } => {
             args.extend([owner.to_string(), start.to_string()]);
         }

@@ -16,7 +16,7 @@ use crate::store::fields::JOB_FIELDS;
 use crate::store::fields::RUN_FIELDS;
 
 /// Columns that hold numbers; all others hold texts.
-pub(super) const NUMBERS: [&str; 40] = [
+pub(super) const NUMBERS: [&str; 41] = [
     "format",
     "revision",
     "registered_at",
@@ -26,6 +26,7 @@ pub(super) const NUMBERS: [&str; 40] = [
     "last_begun",
     "manual_token",
     "failures",
+    "missed",
     "keep_ms",
     "history_ticks",
     "history_successful",

@@ -58,7 +58,7 @@ pub(super) struct Table<'a> {
 
 /// Whether a step can change a run, and so may drop old ones.
 fn changes_runs(step: &Step) -> bool {
-    !matches!(step, Step::Register(_) | Step::Pause { .. } | Step::Read { .. })
+    !matches!(step, Step::Register(_) | Step::Pause { .. } | Step::CallStale { .. } | Step::Read { .. })
 }
 
 impl Table<'_> {

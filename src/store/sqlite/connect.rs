@@ -23,7 +23,7 @@ use tokio::time::timeout;
 
 /// What brings the tables from one version to the next, oldest first. Thousands are forms that an older program cannot
 /// use, the rest are additions that it leaves alone.
-const MIGRATIONS: [(i64, &str); 9] = [
+const MIGRATIONS: [(i64, &str); 10] = [
     (1000, include_str!("schema/1000.sql")),
     (1001, include_str!("schema/1001.sql")),
     (1002, include_str!("schema/1002.sql")),
@@ -33,6 +33,7 @@ const MIGRATIONS: [(i64, &str); 9] = [
     (1006, include_str!("schema/1006.sql")),
     (1007, include_str!("schema/1007.sql")),
     (1008, include_str!("schema/1008.sql")),
+    (1009, include_str!("schema/1009.sql")),
 ];
 const SCHEMA: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 const SCHEMA_FIRST: i64 = MIGRATIONS[0].0;

@@ -5,8 +5,11 @@ use crate::clock::Boot;
 use crate::clock::Now;
 use crate::job::Action;
 use crate::job::CommandSpec;
+use crate::job::EnvValue;
+use crate::job::HttpSpec;
+use crate::job::NotifierKind;
+use crate::job::NotifierSpec;
 use crate::job::Program;
-use crate::job::SchedulerSpec;
 use crate::schedule::Schedule;
 use crate::schedule::Zone;
 
@@ -48,7 +51,16 @@ fn spec(job: &str) -> JobSpec {
 
 fn table_of(jobs: Vec<JobSpec>) -> JobTable {
     let jobs = jobs.into_iter().map(Arc::new).collect();
-    JobTable { jobs, scheduler: SchedulerSpec::default(), revision: "abc".into() }
+    JobTable { jobs, revision: "abc".into(), ..JobTable::default() }
+}
+
+fn with_notifiers(table: JobTable, names: &[&str]) -> JobTable {
+    let notifier = |name: &&str| {
+        let http = HttpSpec::to(EnvValue::Text("https://hooks.example/S3CRET".into()));
+        let spec = NotifierSpec { name: (*name).into(), kind: NotifierKind::Webhook, http };
+        ((*name).to_owned(), Arc::new(spec))
+    };
+    JobTable { notifiers: names.iter().map(notifier).collect(), ..table }
 }
 
 fn table(jobs: &[&str]) -> JobTable {
@@ -72,7 +84,7 @@ fn everything() -> Metrics {
     let metrics = Metrics::new(Arc::new(Fixed), "redis://cache:6379/0");
     let second = Duration::from_secs(1);
     let full = JobSpec { stale_after: Some(second), ..spec("nightly") };
-    metrics.follow(&table_of(vec![full]), "2026f");
+    metrics.follow(&with_notifiers(table_of(vec![full]), &["ops-chat"]), "2026f");
     metrics.looked(Fixed.now().wall, Some(second));
     metrics.clock_offset(-20);
     metrics.store_unsafe(&["eviction"]);
@@ -332,4 +344,20 @@ fn what_a_job_does_is_no_part_of_any_label() {
     let metrics = Metrics::new(Arc::new(Fixed), "redis://:hunter2@cache");
     metrics.follow(&table_of(vec![JobSpec { action: Action::Command(secret), ..spec("nightly") }]), "2026f");
     assert!(!metrics.render().contains("hunter2") && !format!("{metrics:?}").contains("hunter2"));
+}
+
+#[test]
+fn notifiers_are_counted_from_zero_and_go_when_they_leave_the_table() {
+    let metrics = metrics(&["a"]);
+    metrics.follow(&with_notifiers(table(&["a"]), &["chat", "pager"]), "2026f");
+    metrics.notified("chat", Notified::Failed, 3);
+    let text = metrics.render();
+    for line in ["{notifier=\"chat\",result=\"failed\"} 3\n", "{notifier=\"pager\",result=\"dropped\"} 0\n"] {
+        assert!(text.contains(&format!("onecron_notifications_total{line}")), "{text}");
+    }
+    assert!(!text.contains("S3CRET"));
+    metrics.follow(&with_notifiers(table(&["a"]), &["pager"]), "2026f");
+    metrics.notified("chat", Notified::Sent, 1);
+    let text = metrics.render();
+    assert!(!text.contains("notifier=\"chat\"") && text.contains("notifier=\"pager\""), "{text}");
 }

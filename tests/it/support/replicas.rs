@@ -203,7 +203,7 @@ impl Replicas {
 pub fn table(jobs: &[JobSpec]) -> JobTable {
     let scheduler = SchedulerSpec::default();
     let revision = jobs.iter().map(|job| job.spec_hash.as_str()).collect();
-    JobTable { jobs: jobs.iter().cloned().map(Arc::new).collect(), scheduler, revision }
+    JobTable { jobs: jobs.iter().cloned().map(Arc::new).collect(), scheduler, revision, ..JobTable::default() }
 }
 
 fn seconds_of(tick: Tick) -> i64 {

@@ -87,17 +87,22 @@ pub struct Web {
 
 impl Web {
     pub fn start(answer: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) -> Self {
-        Self::serve(None, Arc::new(answer))
+        Self::serve(None, 0, Arc::new(answer))
+    }
+
+    /// On a port that was free a moment ago.
+    pub fn start_on(port: u16, answer: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) -> Self {
+        Self::serve(None, port, Arc::new(answer))
     }
 
     /// By TLS, with the certificate of an authority.
     pub fn secure(authority: &Authority, answer: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) -> Self {
-        Self::serve(Some(authority.acceptor()), Arc::new(answer))
+        Self::serve(Some(authority.acceptor()), 0, Arc::new(answer))
     }
 
-    fn serve(tls: Option<TlsAcceptor>, answer: Arc<Answer>) -> Self {
+    fn serve(tls: Option<TlsAcceptor>, port: u16, answer: Arc<Answer>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
         let mut web =

@@ -328,8 +328,11 @@ local function count(outcome)
       set(job, 'last_success', told_for)
     end
     set(job, 'failures', '0')
+    set(job, 'missed', '0')
   elseif is_failure(outcome) then
     set(job, 'failures', int(num(job.is.failures) + 1))
+  elseif outcome == 'missed' then
+    set(job, 'missed', int(num(job.is.missed) + math.max(1, num(run.is.range_count))))
   end
 end
 

@@ -45,7 +45,7 @@ if fresh then
   set(job, 'decided_through', int(knew and math.min(through, tonumber(ARGV[14])) or through))
   set(job, 'last_begun', '0')
   set(job, 'manual_token', '0')
-  for _, name in ipairs({ 'failures', 'forgot_at', 'quiet_ms', 'evicted' }) do
+  for _, name in ipairs({ 'failures', 'missed', 'forgot_at', 'quiet_ms', 'evicted' }) do
     set(job, name, '0')
   end
 end

@@ -1,0 +1,112 @@
+//! That a job had no success for too long, and that it has one again.
+
+use super::answers::*;
+use super::*;
+
+const AFTER: Duration = Duration::from_secs(5_400);
+
+/// An hourly job whose latest success is that of [`DECIDED`].
+fn dated() -> JobSpec {
+    JobSpec { stale_after: Some(AFTER), ..job("a") }
+}
+
+fn call() -> Step {
+    let last_success = Some(Tick::from_seconds(DECIDED));
+    Step::CallStale { job: name("a"), by: me(), last_success, since: 0, after_ms: 5_400_000 }
+}
+
+fn stale() -> Notice {
+    Notice::JobStale { job: name("a"), last_success: Some(Tick::from_seconds(DECIDED)), stale_after: AFTER }
+}
+
+/// A store that somebody else's runs are in, and that answers so when the job is called stale.
+fn store(verdict: Verdict, calls: &mut usize) -> impl FnMut(&Step) -> Option<Answer> {
+    move |step| match step {
+        Step::CallStale { .. } => {
+            *calls += 1;
+            assert_eq!(*step, call());
+            Some(answer(verdict))
+        }
+        Step::Claim(claim) => Some(with(Verdict::Done, record(&claim.run, (RunState::Done, 1, 1)))),
+        step => Some(yes(step)),
+    }
+}
+
+#[test]
+fn a_job_is_called_stale_when_its_time_is_over_and_not_before() {
+    let (mut bench, mut calls) = (Bench::ready(&[dated()], 10), 0);
+    bench.until_with(5_339_000, &mut store(Verdict::Changed, &mut calls));
+    assert_eq!(calls, 0);
+    bench.until_with(5_341_000, &mut store(Verdict::Changed, &mut calls));
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn an_answer_that_cannot_be_leads_to_no_storm_of_questions() {
+    let (mut bench, mut calls) = (Bench::ready(&[dated()], 10), 0);
+    bench.until_with(5_940_000, &mut store(Verdict::Changed, &mut calls));
+    assert_eq!(calls, 41, "once each 15 s");
+}
+
+#[test]
+fn a_job_is_asked_about_again_when_the_stores_clock_says_that_it_is_too_early() {
+    let (mut bench, mut calls) = (Bench::ready(&[dated()], 10), 0);
+    bench.until_with(5_341_000, &mut store(Verdict::TooEarly { by_ms: 2_000 }, &mut calls));
+    bench.until_with(5_342_000, &mut store(Verdict::Settled, &mut calls));
+    assert_eq!(calls, 1);
+    let effects = bench.until_with(5_343_000, &mut store(Verdict::Settled, &mut calls));
+    assert_eq!((calls, notices(&effects)), (2, vec![stale()]));
+}
+
+#[test]
+fn a_job_without_that_time_and_one_that_is_suspended_are_never_stale() {
+    for spec in [job("a"), JobSpec { suspend: true, ..dated() }] {
+        let (mut bench, mut calls) = (Bench::ready(&[spec], 10), 0);
+        bench.until_with(9_000_000, &mut store(Verdict::Settled, &mut calls));
+        assert_eq!(calls, 0);
+    }
+}
+
+#[test]
+fn who_is_first_says_it_and_the_others_do_not() {
+    for (verdict, said) in [(Verdict::Settled, vec![stale()]), (Verdict::Changed, vec![])] {
+        let (mut bench, mut calls) = (Bench::ready(&[dated()], 10), 0);
+        let effects = bench.until_with(5_341_000, &mut store(verdict, &mut calls));
+        let is_stale = |notice: &Notice| matches!(notice, Notice::JobStale { .. });
+        assert_eq!(notices(&effects).into_iter().filter(is_stale).collect::<Vec<_>>(), said);
+    }
+}
+
+/// A job whose record says so many failures.
+fn failing(failures: u32) -> Bench {
+    let mut bench = Bench::claiming(job("a"));
+    let mut won = yes(&bench.steps()[0].clone());
+    won.job = Some(JobRecord { revision: 100, failures, ..job_record(DECIDED) });
+    bench.reply(vec![won]);
+    bench.reply_yes();
+    bench.tell(Event::Started { run: run(), pid: Some(7) });
+    bench
+}
+
+fn recorded(revision: u64) -> Answer {
+    let done = with(Verdict::Recorded, mine(&run(), (RunState::Done, 1, 3)));
+    Answer { job: Some(JobRecord { revision, ..job_record(DECIDED) }), ..done }
+}
+
+#[test]
+fn a_recorded_success_after_failures_is_looked_back_from() {
+    let look = |failures| Effect::LookBack { facts: facts(&run()), known: Trouble { failures, ..Trouble::default() } };
+    for (failures, code, revision, wanted) in [
+        (2, 0, 101, vec![look(2)]),
+        (0, 0, 101, vec![]),
+        // Somebody else has changed the record in between.
+        (0, 0, 102, vec![look(0)]),
+        (2, 1, 101, vec![]),
+    ] {
+        let mut bench = failing(failures);
+        bench.end(code);
+        let effects = bench.reply(vec![recorded(revision)]);
+        let looks = effects.into_iter().filter(|effect| matches!(effect, Effect::LookBack { .. })).collect::<Vec<_>>();
+        assert_eq!(looks, wanted, "{failures} {code} {revision}");
+    }
+}

@@ -1,0 +1,247 @@
+//! Messages, word for word, and what may not be in them.
+
+use super::*;
+use crate::job::CommandSpec;
+use crate::job::EnvValue;
+use crate::job::JobName;
+use crate::job::Program;
+use crate::schedule::Schedule;
+use crate::schedule::Zone;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// All messages in all forms; `BLESS=1` writes them anew.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/messages.txt");
+
+fn pagerduty() -> NotifierKind {
+    NotifierKind::PagerDuty { routing_key: EnvValue::FromEnv("KEY".into()) }
+}
+
+fn kinds() -> [NotifierKind; 4] {
+    [NotifierKind::Webhook, NotifierKind::Slack, pagerduty(), NotifierKind::Ping { start: true }]
+}
+
+fn sender() -> Sender {
+    Sender { namespace: "shop".into(), replica: "web-1-7f3a".into() }
+}
+
+fn spec(name: &str) -> Arc<JobSpec> {
+    let schedule = Schedule::parse("@daily", &Zone::utc(), name).unwrap();
+    let command = CommandSpec::of(Program::Direct(vec!["true".into()]));
+    Arc::new(JobSpec::of(JobName::new(name).unwrap(), schedule, command))
+}
+
+/// A job with everything that a message shows of one.
+fn described(name: &str) -> Arc<JobSpec> {
+    Arc::new(JobSpec {
+        description: "Copies <orders> & \"more\".".into(),
+        runbook_url: "https://wiki.example/a?b=1&c=<2>|3".into(),
+        labels: BTreeMap::from([("team".into(), "shop & co".into()), ("tier".into(), "1".into())]),
+        ..(*spec(name)).clone()
+    })
+}
+
+fn letter(spec: &Arc<JobSpec>, about: About, facts: Facts) -> Arc<Letter> {
+    let at = DateTime::from_timestamp_millis(1_772_330_412_345).unwrap();
+    Arc::new(Letter { about, at, spec: Arc::clone(spec), facts })
+}
+
+fn of_run(name: &str) -> Facts {
+    Facts {
+        run_id: format!("{name}@2026-03-01T02:00:00Z"),
+        scheduled_for: "2026-03-01T02:00:00Z".into(),
+        trigger: "schedule",
+        ..Facts::default()
+    }
+}
+
+fn failed(name: &str) -> Arc<Letter> {
+    let facts = Facts {
+        attempts: Some(2),
+        outcome: "failed",
+        exit_code: Some(3),
+        duration: Some(Duration::from_millis(12_345)),
+        error: "no further attempt: its replica is stopping".into(),
+        output_tail: "<b>reading</b> & writing\n```quoted```\nno space left\n".into(),
+        ..of_run(name)
+    };
+    letter(&described(name), About::Told(Occasion::Failure), facts)
+}
+
+/// One of each kind.
+fn letters() -> Vec<Arc<Letter>> {
+    let (plain, name) = (spec("nightly"), "nightly");
+    let told = |occasion, facts| letter(&plain, About::Told(occasion), facts);
+    vec![
+        letter(&plain, About::Start, of_run(name)),
+        failed(name),
+        told(
+            Occasion::Recovery,
+            Facts {
+                outcome: "succeeded",
+                failures: 3,
+                missed: 1,
+                failing_for: Some(Duration::from_secs(9000)),
+                ..of_run(name)
+            },
+        ),
+        told(Occasion::Missed, Facts { reason: "no_replica", ..of_run(name) }),
+        told(
+            Occasion::Missed,
+            Facts {
+                reason: "no_replica",
+                scheduled_for: "2026-03-01T02:00:00Z".into(),
+                through: "2026-03-03T02:00:00Z".into(),
+                ticks: 3,
+                ..Facts::default()
+            },
+        ),
+        told(Occasion::Lost, Facts { outcome: "lost", replica: "web-2-1".into(), rerun: true, ..of_run(name) }),
+        told(
+            Occasion::Stale,
+            Facts {
+                last_success: "2026-02-27T02:00:00Z".into(),
+                stale_after: Some(Duration::from_secs(26 * 3600)),
+                ..Facts::default()
+            },
+        ),
+        told(
+            Occasion::Success,
+            Facts {
+                attempts: Some(1),
+                outcome: "succeeded",
+                exit_code: Some(0),
+                duration: Some(Duration::from_millis(61_500)),
+                ..of_run(name)
+            },
+        ),
+    ]
+}
+
+fn shown(kind: &NotifierKind, message: &Message) -> String {
+    let body = body(kind, message, (&sender(), "R0UTING"));
+    match serde_json::from_str::<Value>(&body.text) {
+        Ok(json) => serde_json::to_string_pretty(&json).unwrap(),
+        Err(_) => body.text,
+    }
+}
+
+#[test]
+fn messages_are_these_word_for_word() {
+    let mut all = String::new();
+    for kind in kinds() {
+        let singly = letters().into_iter().flat_map(|letter| group(&kind, vec![letter]));
+        let many = (0..50).map(|n| failed(&format!("job-{n:02}"))).collect();
+        let messages = singly.chain(group(&kind, many).into_iter().take(1));
+        for message in messages {
+            let id = message.id(&sender());
+            all.push_str(&format!(
+                "== {} {}: {id}\n{}\n",
+                kind.as_str(),
+                message.about.as_str(),
+                shown(&kind, &message)
+            ));
+        }
+    }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(GOLDEN, &all).unwrap();
+    }
+    let wanted = std::fs::read_to_string(GOLDEN).unwrap_or_default();
+    assert!(all == wanted, "{all}\n(BLESS=1 writes {GOLDEN} anew)");
+}
+
+#[test]
+fn what_happens_at_once_is_one_message_that_names_the_first_and_counts_all() {
+    let many: Vec<Arc<Letter>> = (0..50).map(|n| failed(&format!("job-{n:02}"))).collect();
+    let [message] = &group(&NotifierKind::Webhook, many.clone())[..] else { panic!("more than one") };
+    assert_eq!((message.letters.len(), message.count, message.jobs), (ITEMS_MOST, 50, 50));
+    assert_eq!(message.summary(), "50 jobs failed: job-00, job-01, job-02, job-03, job-04 and 45 more");
+    // Each has an incident, or a check, of its own.
+    assert_eq!(group(&pagerduty(), many.clone()).len(), 50);
+    assert_eq!(group(&NotifierKind::Ping { start: false }, many).len(), 50);
+}
+
+#[test]
+fn things_of_different_kinds_are_told_apart_and_in_their_order() {
+    let abouts = |kind: &NotifierKind, letters| {
+        group(kind, letters).iter().map(|m| (m.about.as_str(), m.count)).collect::<Vec<_>>()
+    };
+    let recovery = letters().remove(2);
+    let all = vec![failed("a"), recovery.clone(), failed("b"), failed("a")];
+    assert_eq!(abouts(&NotifierKind::Slack, all.clone()), [("failure", 3), ("recovery", 1)]);
+    assert_eq!(group(&NotifierKind::Slack, all.clone())[0].summary(), "3 runs of 2 jobs failed: a, b");
+    assert_eq!(abouts(&pagerduty(), all), [("failure", 1), ("recovery", 1), ("failure", 1), ("failure", 1)]);
+}
+
+#[test]
+fn a_recovery_resolves_the_incident_that_a_failure_triggered() {
+    let event = |letter| {
+        let [message] = &group(&pagerduty(), vec![letter])[..] else { panic!("not one") };
+        let body = body(&pagerduty(), message, (&sender(), "R0UTING"));
+        let event: Value = serde_json::from_str(&body.text).unwrap();
+        (event["event_action"].as_str().unwrap().to_owned(), event["dedup_key"].as_str().unwrap().to_owned())
+    };
+    let key = "onecron/shop/nightly".to_owned();
+    for (at, action) in [(1, "trigger"), (2, "resolve"), (3, "trigger"), (5, "trigger"), (6, "trigger"), (7, "resolve")]
+    {
+        assert_eq!(event(letters().remove(at)), (action.to_owned(), key.clone()), "{at}");
+    }
+}
+
+#[test]
+fn a_routing_key_is_in_the_body_for_pagerduty_and_nowhere_else() {
+    for kind in kinds() {
+        for letter in letters() {
+            for message in group(&kind, vec![letter]) {
+                let is_there = body(&kind, &message, (&sender(), "R0UTING")).text.contains("R0UTING");
+                assert_eq!(is_there, matches!(kind, NotifierKind::PagerDuty { .. }));
+                assert!(!format!("{}{}", message.id(&sender()), message.summary()).contains("R0UTING"));
+            }
+        }
+    }
+}
+
+#[test]
+fn slack_gets_no_text_that_means_something_there_and_no_block_that_is_too_long() {
+    let long = Facts { error: "&".repeat(9000), output_tail: "<\u{e4}>\n".repeat(9000), ..of_run("a") };
+    let long = letter(&described("a"), About::Told(Occasion::Failure), long);
+    let many: Vec<Arc<Letter>> = (0..200).map(|_| Arc::clone(&long)).collect();
+    for letters in [vec![Arc::clone(&long)], many] {
+        let [message] = &group(&NotifierKind::Slack, letters)[..] else { panic!("not one") };
+        let sent: Value = serde_json::from_str(&body(&NotifierKind::Slack, message, (&sender(), "")).text).unwrap();
+        let blocks = sent["blocks"].as_array().unwrap();
+        assert!(blocks.len() <= 50, "{}", blocks.len());
+        for text in blocks.iter().filter_map(|block| block["text"]["text"].as_str()).chain(sent["text"].as_str()) {
+            assert!(text.chars().count() <= 3000, "{}", text.len());
+            let bare = text.replace("<https://wiki.example/a?b=1&amp;c=%3C2%3E%7C3|runbook>", "");
+            assert!(!bare.contains(['<', '>']), "{bare}");
+            let bare = bare.replace("&amp;", "").replace("&lt;", "").replace("&gt;", "");
+            assert!(!bare.contains('&'), "{bare}");
+        }
+    }
+}
+
+#[test]
+fn a_ping_goes_to_the_address_of_its_job_and_of_what_happened() {
+    let of = |written: &str, occasion| ping_address(written, "nightly", About::Told(occasion));
+    assert_eq!(of("https://hc.example/key/{job}\n", Occasion::Success), "https://hc.example/key/nightly");
+    assert_eq!(of("https://hc.example/0123", Occasion::Failure), "https://hc.example/0123/fail");
+    assert_eq!(of("https://hc.example/0123/?create=1", Occasion::Missed), "https://hc.example/0123/fail?create=1");
+    assert_eq!(of("https://hc.example/0123?a=b", Occasion::Recovery), "https://hc.example/0123?a=b");
+    assert_eq!(ping_address("https://hc.example/0123", "nightly", About::Start), "https://hc.example/0123/start");
+}
+
+#[test]
+fn lengths_of_time_have_two_units_at_most() {
+    for (ms, text) in [
+        (0, "0s"),
+        (450, "450ms"),
+        (1_999, "1s"),
+        (61_500, "1m1s"),
+        (9_000_000, "2h30m"),
+        (93_600_000, "1d2h"),
+        (86_400_000, "1d"),
+    ] {
+        assert_eq!(summary::length(Duration::from_millis(ms)), text);
+    }
+}

@@ -1,0 +1,147 @@
+//! That each thing is told once by a fleet, also where its members die.
+
+use super::*;
+use crate::cluster::wall;
+use crate::processes;
+use crate::processes::until;
+use crate::support::daemon::LIMIT;
+use crate::support::web::ok;
+use nix::sys::signal::Signal;
+use std::collections::BTreeSet;
+
+/// What identifies each of them.
+fn run_ids(items: &[Value]) -> Vec<String> {
+    items.iter().map(|item| item["run_id"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn assert_once(ids: &[String]) {
+    let distinct: BTreeSet<&String> = ids.iter().collect();
+    assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+}
+
+fn end(fleet: &mut [Daemon]) {
+    fleet.iter().for_each(|daemon| daemon.signal(Signal::SIGTERM));
+    fleet.iter_mut().for_each(|daemon| assert_eq!(daemon.wait_for_exit(), 0));
+}
+
+fn all(fleet: &[Daemon], event: &str) -> Vec<Value> {
+    fleet.iter().flat_map(|daemon| daemon.events(event)).collect()
+}
+
+#[test]
+fn three_replicas_tell_of_each_run_once_and_of_one_recovery() {
+    let web = Web::start(|_| ok());
+    let command = "n=$(cat count 2>/dev/null || echo 0); echo $((n+1)) > count; test $n -ge 4";
+    let job = format!(
+        "  - {{name: nightly, schedule: '* * * * * *', command: '{command}', notify: {{onFailure: [hook], onRecovery: [hook], onSuccess: [hook]}}}}\n"
+    );
+    let place = Place::new(&hook(&web), &job);
+    let mut fleet = place.start_fleet(3);
+    until("successes are told", || items(&web, "success").len() >= 4);
+    end(&mut fleet);
+    let failures = run_ids(&items(&web, "failure"));
+    assert_eq!(failures.len(), 4, "{failures:?}");
+    assert_once(&failures);
+    assert_once(&run_ids(&items(&web, "success")));
+    assert_eq!(items(&web, "recovery").len(), 1);
+    let said = all(&fleet, "job_recovered");
+    assert_eq!((said.len(), &said[0]["failures"]), (1, &4.into()), "{said:?}");
+    let finished = all(&fleet, "run_finished").len();
+    assert_eq!(failures.len() + items(&web, "success").len(), finished);
+}
+
+#[test]
+fn what_was_missed_while_all_were_down_is_told_once_by_who_settles_it() {
+    let web = Web::start(|_| ok());
+    let notify = "{onMissed: [hook], onRecovery: [hook]}";
+    let job = format!(
+        "  - {{name: nightly, schedule: '*/2 * * * * *', startingDeadline: 1s, catchUp: None, command: [/bin/true], notify: {notify}}}\n"
+    );
+    let place = Place::new(&hook(&web), &job);
+    let mut first = [place.start("web-0")];
+    first[0].wait_for_job("run_finished", "nightly");
+    end(&mut first);
+    let down_until = wall() + 7;
+    until("three ticks are over", || wall() >= down_until);
+    let mut fleet = place.start_fleet(2);
+    fleet[0].wait_for(|line| line["event"] == "daemon_ready", LIMIT);
+    let missed = || {
+        let single = all(&fleet, "run_missed").len() as u64;
+        single + all(&fleet, "runs_missed").iter().map(|line| line["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    until("they are settled", || missed() >= 2);
+    until("the job is told to run again", || !items(&web, "recovery").is_empty());
+    end(&mut fleet);
+    let items_of = items(&web, "missed");
+    assert_once(&items_of.iter().map(|item| item["scheduled_for"].to_string()).collect::<Vec<_>>());
+    let told: u64 = items_of.iter().map(|item| item["ticks"].as_u64().unwrap_or(1)).sum();
+    assert_eq!(told, missed_lines(&fleet), "{items_of:?}");
+    assert!(items_of.iter().all(|item| item["reason"] == "no_replica"), "{items_of:?}");
+    // On a busy machine more may be missed later.
+    let recoveries = items(&web, "recovery");
+    assert_once(&run_ids(&recoveries));
+    assert_eq!(recoveries.len(), all(&fleet, "job_recovered").len());
+    assert!(recoveries[0]["missed"].as_u64().unwrap() >= 2, "{recoveries:?}");
+    assert!(recoveries[0]["failing_for_seconds"].as_f64().unwrap() >= 3.0, "{recoveries:?}");
+}
+
+fn missed_lines(fleet: &[Daemon]) -> u64 {
+    let single = all(fleet, "run_missed").len() as u64;
+    single + all(fleet, "runs_missed").iter().map(|line| line["count"].as_u64().unwrap()).sum::<u64>()
+}
+
+#[test]
+fn a_run_whose_replica_was_killed_is_told_as_lost_once() {
+    let web = Web::start(|_| ok());
+    let job = "  - {name: nightly, schedule: '*/5 * * * * *', command: [sleep, '600'], notify: {onLost: [hook], onFailure: [hook]}}\n";
+    let place = Place::new(&hook(&web), job);
+    let mut fleet = place.start_fleet(3);
+    let owner = || fleet.iter().position(|daemon| !daemon.events("run_started").is_empty());
+    until("the job runs", || owner().is_some());
+    let owner = fleet.remove(owner().unwrap());
+    let name = owner.replica();
+    processes::signal(owner.pid(), Signal::SIGKILL);
+    until("it is told", || !items(&web, "lost").is_empty());
+    fleet.iter().for_each(|daemon| daemon.signal(Signal::SIGTERM));
+    fleet.iter().for_each(|daemon| daemon.signal(Signal::SIGTERM));
+    fleet.iter_mut().for_each(|daemon| _ = daemon.wait_for_exit());
+    let lost = items(&web, "lost");
+    let of_owner: Vec<&Value> = lost.iter().filter(|item| item["replica"] == name.as_str()).collect();
+    assert_eq!(of_owner.len(), 1, "{lost:?}");
+    assert_eq!((&of_owner[0]["outcome"], of_owner[0].get("rerun")), (&"lost".into(), None));
+    assert_eq!(lost.len(), all(&fleet, "run_lost").len());
+}
+
+#[test]
+fn a_job_without_a_success_is_told_to_be_stale_once_and_not_again_after_a_restart_of_all() {
+    let web = Web::start(|_| ok());
+    let job = "  - {name: nightly, schedule: '*/2 * * * * *', command: [/bin/false], staleAfter: 6s, notify: {onStale: [hook], onRecovery: [hook]}}\n";
+    let place = Place::new(&hook(&web), job);
+    let mut fleet = place.start_fleet(3);
+    until("it is told", || !items(&web, "stale").is_empty());
+    // Whoever was later has asked as well by then.
+    let runs = |fleet: &[Daemon]| all(fleet, "run_finished").len();
+    let before = runs(&fleet);
+    until("two more runs have failed", || runs(&fleet) >= before + 2);
+    end(&mut fleet);
+    let said = all(&fleet, "job_stale");
+    assert_eq!(
+        (said.len(), said[0].get("last_success"), &said[0]["stale_after_seconds"]),
+        (1, None, &6.into()),
+        "{said:?}"
+    );
+    assert_eq!(items(&web, "stale").len(), 1);
+    assert_eq!(items(&web, "stale")[0]["summary"], "nightly had no success for 6s: none is known");
+
+    let mut fleet = place.start_fleet(2);
+    until("two more runs have failed", || runs(&fleet) >= 2);
+    end(&mut fleet);
+    assert_eq!((all(&fleet, "job_stale").len(), items(&web, "stale").len()), (0, 1));
+
+    place.write(&hook(&web), &job.replace("/bin/false", "/bin/true"));
+    let mut fleet = place.start_fleet(2);
+    until("it is told to be well again", || !items(&web, "recovery").is_empty());
+    end(&mut fleet);
+    assert_eq!(items(&web, "recovery").len(), 1);
+    assert!(items(&web, "recovery")[0]["failures"].as_u64().unwrap() >= 4);
+}
