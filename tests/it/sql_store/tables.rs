@@ -14,7 +14,21 @@ async fn many_may_set_up_the_same_new_database_at_once() {
         let verdicts = tasks.join_all().await;
         let fresh = Verdict::Registered { fresh: true, rescheduled: false };
         assert_eq!(verdicts.iter().filter(|verdict| **verdict == fresh).count(), 1, "{:?}: {verdicts:?}", place.kind);
-        assert_eq!(place.sql("SELECT version FROM onecron_schema"), "1000");
+        assert_eq!(place.sql("SELECT version FROM onecron_schema"), "1001");
+    }
+}
+
+#[tokio::test]
+async fn tables_of_an_earlier_version_get_what_is_new() {
+    for place in Place::all() {
+        place.open().apply(&[register("job")]).await.unwrap();
+        place.sql("ALTER TABLE onecron_job DROP COLUMN missed");
+        place.sql("ALTER TABLE onecron_job DROP COLUMN stale");
+        place.sql("UPDATE onecron_schema SET version = 1000");
+        let answer = place.open().apply(&[register("job")]).await.unwrap().remove(0);
+        assert_eq!(answer.verdict, Verdict::Registered { fresh: false, rescheduled: false }, "{:?}", place.kind);
+        assert_eq!(answer.job.map(|job| (job.missed, job.stale)), Some((0, None)));
+        assert_eq!(place.sql("SELECT version FROM onecron_schema"), "1001");
     }
 }
 
