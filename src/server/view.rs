@@ -360,9 +360,10 @@ impl Status {
             problems: refused.problems,
             first: refused.first.clone(),
         });
+        let more = if refused.is_some() { "; the jobs file is refused" } else { "" };
         Self {
             at: instant(now.wall),
-            summary,
+            summary: format!("{summary}{more}"),
             in_order: in_order && refused.is_none(),
             replica: me.replica.clone(),
             version: env!("CARGO_PKG_VERSION"),

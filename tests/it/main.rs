@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests: the names say it, and a panic is a failure")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod browser;
 mod campaigns;
 mod cli;
 mod cluster;

@@ -35,6 +35,8 @@ use std::sync::Arc;
 const JOBS_MOST: usize = 200;
 /// How many coming ticks over all jobs it has.
 const COMING: usize = 20;
+/// How many of them are of one job: one of every second would hide all others.
+const COMING_OF_ONE: usize = 3;
 
 /// Which jobs are wanted.
 struct Filter {
@@ -139,7 +141,7 @@ fn line(job: &Job, now: DateTime<Utc>) -> Markup {
     html! {
         tr {
             th scope="row" data-label="Job" { a href={ "/jobs/" (job.name) } { (job.name) } }
-            td data-label="State" { (condition(job)) @if job.consecutive_failures > 1 { " " (job.consecutive_failures) " in a row" } }
+            td data-label="State" { (condition(job)) @if job.consecutive_failures > 1 { span.when { (job.consecutive_failures) " in a row" } } }
             td data-label="Schedule" {
                 @if !job.schedule_text.is_empty() { (job.schedule_text) " " }
                 span.when { code { (job.schedule) } " " (job.time_zone) }
@@ -195,22 +197,36 @@ fn marks(runs: &[RunView]) -> Markup {
     }
 }
 
-/// The next ticks over all jobs.
+/// The next ticks over all jobs, a few of each.
 fn coming(look: &Look, table: &JobTable, now: DateTime<Utc>) -> Markup {
     let is_due = |name: &str| look.job(name).is_some_and(|job| job.state == "active");
     let jobs: Vec<_> = table.jobs.iter().filter(|spec| is_due(spec.name.as_str())).collect();
     let first = |(index, spec): (usize, &&Arc<crate::job::JobSpec>)| Some(Reverse((spec.schedule.after(now)?, index)));
     let mut heap: BinaryHeap<_> = jobs.iter().enumerate().filter_map(first).collect();
-    let mut ticks = Vec::new();
-    while let Some(Reverse((at, index))) = heap.pop().filter(|_| ticks.len() < COMING) {
-        ticks.push((at, jobs[index]));
-        heap.extend(jobs[index].schedule.after(at).map(|next| Reverse((next, index))));
+    let mut taken = vec![0; jobs.len()];
+    // Those of one instant stand together.
+    let mut ticks: Vec<(DateTime<Utc>, Vec<&str>)> = Vec::new();
+    for _ in 0..COMING {
+        let Some(Reverse((at, index))) = heap.pop() else { break };
+        let name = jobs[index].name.as_str();
+        match ticks.last_mut().filter(|(last, _)| *last == at) {
+            Some((_, names)) => names.push(name),
+            None => ticks.push((at, vec![name])),
+        }
+        taken[index] += 1;
+        if taken[index] < COMING_OF_ONE {
+            heap.extend(jobs[index].schedule.after(at).map(|next| Reverse((next, index))));
+        }
     }
     html! {
         @if ticks.is_empty() { p { "Nothing is due." } } @else {
+            p.note { "At most " (COMING_OF_ONE) " ticks of each job" }
             ol.plain {
-                @for (at, spec) in ticks {
-                    li { (moment(&Tick::from_datetime(at).to_string(), now)) " " a href={ "/jobs/" (spec.name) } { (spec.name) } }
+                @for (at, names) in ticks {
+                    li {
+                        (moment(&Tick::from_datetime(at).to_string(), now))
+                        span { @for (place, name) in names.iter().enumerate() { @if place > 0 { ", " } a href={ "/jobs/" (name) } { (name) } } }
+                    }
                 }
             }
         }

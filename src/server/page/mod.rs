@@ -172,7 +172,7 @@ fn how(run: &RunView) -> Markup {
     html! {
         span.tag.(class) { span aria-hidden="true" { (mark) } " " (word) }
         @if !run.reason.is_empty() { " " (run.reason) }
-        @if let Some(code) = run.exit_code.filter(|code| *code != 0) { " exit code " (code) }
+        @if let Some(code) = run.exit_code.filter(|code| *code != 0) { " " span.whole { "exit code " (code) } }
         @if let Some(signal) = run.signal { " signal " (signal) }
         @if let Some(status) = run.http_status { " status " (status) }
         @if run.range_count > 1 { " " (run.range_count) " ticks since " (plain(&run.range_first)) }

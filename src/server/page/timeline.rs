@@ -16,6 +16,7 @@ const LEAST: f64 = 8.0;
 /// A picture of runs, which are given newest first.
 pub fn timeline(runs: &[RunView]) -> Markup {
     let longest = runs.iter().filter_map(|run| run.duration_seconds).fold(0.001, f64::max);
+    let longest_run = runs.iter().find(|run| run.duration_seconds.is_some_and(|took| took >= longest)).map(took);
     let height = |run: &RunView| run.duration_seconds.map_or(LEAST, |took| LEAST + (HEIGHT - LEAST) * took / longest);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for run in runs {
@@ -36,7 +37,7 @@ pub fn timeline(runs: &[RunView]) -> Markup {
                     }
                 }
             }
-            figcaption { (words) ". A bar is as high as its run took long, at most " (format!("{longest:.1}")) " s." }
+            figcaption { (words) ". A bar is as high as its run took long" @if let Some(longest) = longest_run { ", at most " (longest) } "." }
         }
     }
 }

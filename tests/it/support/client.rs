@@ -1,6 +1,8 @@
 //! A client of a daemon's HTTP server: one request a connection, bytes as they come.
 
 use serde_json::Value;
+use std::io::BufRead;
+use std::io::BufReader;
 use std::io::ErrorKind;
 use std::io::Read;
 use std::io::Write;
@@ -58,12 +60,34 @@ pub fn closes_within(mut stream: TcpStream, limit: Duration) -> bool {
 /// A request with these header lines, each ended by CR LF.
 pub fn send(address: &str, (method, path): (&str, &str), headers: &str, body: &str) -> Answer {
     let mut stream = connect(address);
-    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{length}{headers}\r\n");
-    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    stream.write_all(request(address, (method, path), headers, body).as_bytes()).unwrap();
     let text = rest(stream);
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer to {head}: {text}"));
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer to {method} {path}: {text}"));
     Answer { status: head[9..12].parse().unwrap(), head: head.to_owned(), body: body.to_owned() }
+}
+
+/// The same, to a server that leaves the connection open: what it announces is read.
+pub fn exchange(address: &str, line: (&str, &str), headers: &str, body: &str) -> std::io::Result<Answer> {
+    let mut stream = BufReader::new(TcpStream::connect(address)?);
+    stream.get_ref().set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.get_mut().write_all(request(address, line, headers, body).as_bytes())?;
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if stream.read_line(&mut head)? == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    let length = lines.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let mut body = vec![0; length.and_then(|(_, length)| length.trim().parse().ok()).unwrap_or_default()];
+    stream.read_exact(&mut body)?;
+    let (status, body) = (head[9..12].parse().unwrap_or_default(), String::from_utf8_lossy(&body).into_owned());
+    Ok(Answer { status, head, body })
+}
+
+fn request(address: &str, (method, path): (&str, &str), headers: &str, body: &str) -> String {
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{length}{headers}\r\n{body}")
 }
 
 pub fn get(address: &str, path: &str) -> Answer {

@@ -1,6 +1,7 @@
 //! What tests share: stores to run against, and the scene that most of them start from.
 
 pub mod bench;
+pub mod browser;
 pub mod client;
 pub mod daemon;
 pub mod documents;
