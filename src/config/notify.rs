@@ -102,8 +102,8 @@ fn notifier(reader: &mut Reader<'_>, entry: &Entry) -> Option<NotifierSpec> {
     }
     let proxy = reader.field(&fields, "proxy", http::proxy);
     let kind = kind_of(reader, &fields, is);
-    if fields.get("url").is_none() && is != Type::PagerDuty {
-        reader.find("E204", fields.span, "`url` is required".to_owned(), URL.hint);
+    if is != Type::PagerDuty {
+        reader.required(&fields, "url", URL.hint);
     }
     let built_in = HttpSpec::to(url.value_or(EnvValue::Text(PAGERDUTY.to_owned())));
     let http = HttpSpec {

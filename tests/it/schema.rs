@@ -88,7 +88,17 @@ fn all_places() -> Vec<Place> {
 /// A table that is good but for one value.
 fn table(path: &[String], key: &str, value: &Value) -> Value {
     let mut table = json!({"jobs": [{"name": "a", "schedule": "0 4 * * *", "command": "true"}]});
-    let path: Vec<&str> = path.iter().map(String::as_str).chain([key]).collect();
+    let mut path: Vec<&str> = path.iter().map(String::as_str).chain([key]).collect();
+    if path[0] == "notifiers" && path.len() > 1 {
+        path[1] = "sample"; // names of notifiers are those of jobs
+        let is_pagerduty = value.as_str().is_some_and(|word| word.eq_ignore_ascii_case("pagerduty"));
+        table["notifiers"]["sample"] = match path[2] {
+            "start" => json!({"type": "ping", "url": "https://host/"}),
+            "routingKey" => json!({"type": "pagerduty"}),
+            "type" if is_pagerduty => json!({"routingKey": "a"}),
+            _ => json!({"type": "webhook", "url": "https://host/"}),
+        };
+    }
     if path.get(2) == Some(&"http") {
         table["jobs"][0] = json!({"name": "a", "schedule": "0 4 * * *", "http": {"url": "http://host/"}});
     }
@@ -353,10 +363,13 @@ fn what_is_wrong_with_the_form_of_broken_tables_is_refused() {
         let refused: Vec<String> =
             validator.iter_errors(&table).map(|error| error.instance_path().to_string()).collect();
         for problem in problems.iter().filter(|problem| problem.severity == Severity::Error && is_of_form(problem)) {
-            // `jobs[3] "report"` is `/jobs/3`.
+            // `jobs[3] "report"` is `/jobs/3`, and `notifiers.chat` is `/notifiers/chat`.
             let path = problem.path.split(' ').next().unwrap_or_default();
-            let place = format!("/{}", path.trim_end_matches(']').replace('[', "/"));
-            let is_there = |at: &String| path.is_empty() || *at == place || at.starts_with(&format!("{place}/"));
+            let place = format!("/{}", path.trim_end_matches(']').replace(['[', '.'], "/"));
+            // What is wrong with a name is refused where all names are.
+            let named = |at: &String| problem.code == "E301" && *at == "/notifiers";
+            let is_there =
+                |at: &String| path.is_empty() || *at == place || at.starts_with(&format!("{place}/")) || named(at);
             if !refused.iter().any(is_there) {
                 missed.insert(format!("{name} {place} {}", problem.code));
             }
