@@ -8,6 +8,7 @@ use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::Tick;
 use crate::store::Error;
+use crate::store::ErrorKind;
 
 /// See the module. The texts say what was found, and [`Refusal::hint`] what to do.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +106,9 @@ impl Refusal {
     /// What to do, where there is something.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
+            Self::Store(error) if error.kind == ErrorKind::NotSent => {
+                "is a server there, of this kind, and are host and port right? `onecron doctor` looks at it".into()
+            }
             Self::Store(_) | Self::Over { .. } => return None,
             Self::NoJob { known, .. } if known.is_empty() => {
                 "no daemon has registered any job there: name the store and the namespace that the daemons have \

@@ -228,8 +228,13 @@ impl RunView {
             outcome: record.outcome.map(|outcome| outcome.to_string()),
             reason: record.reason.clone(),
             replica: if record.is_order() { String::new() } else { record.owner.to_string() },
-            started_at: instant(if is_done { record.ended_at.saturating_sub(duration) } else { record.begun_at })
-                .filter(|_| record.start > 0),
+            // What vanished has no duration: it ends when that is recorded, and began when it did.
+            started_at: instant(if is_done && duration > 0 {
+                record.ended_at.saturating_sub(duration)
+            } else {
+                record.begun_at
+            })
+            .filter(|_| record.start > 0),
             finished_at: instant(record.ended_at).filter(|_| is_done),
             duration_seconds: (is_done && record.start > 0 && record.duration_ms > 0)
                 .then(|| seconds(record.duration_ms)),
@@ -249,6 +254,7 @@ impl RunView {
     /// A decided tick by its entry in the history.
     pub fn of_history(job: &JobName, entry: &HistoryEntry) -> Self {
         let duration = i64::try_from(entry.duration_ms).unwrap_or(i64::MAX);
+        let is_lost = entry.outcome == Outcome::Lost.as_str() && entry.duration_ms == 0;
         Self {
             run_id: format!("{job}@{}", entry.scheduled_for),
             job: job.to_string(),
@@ -257,7 +263,8 @@ impl RunView {
             outcome: Some(entry.outcome.clone()),
             reason: entry.reason.clone(),
             replica: entry.owner.clone(),
-            started_at: instant(entry.ended_at.saturating_sub(duration)).filter(|_| entry.start > 0),
+            // When a run began that vanished only its record knows.
+            started_at: instant(entry.ended_at.saturating_sub(duration)).filter(|_| entry.start > 0 && !is_lost),
             finished_at: instant(entry.ended_at),
             duration_seconds: (entry.start > 0 && entry.duration_ms > 0).then(|| seconds(entry.duration_ms)),
             attempts: entry.start,

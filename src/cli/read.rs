@@ -172,6 +172,8 @@ pub fn runs(args: &RunsArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &m
             .map(|run| RunView { output_tail: String::new(), ..run })
             .collect();
         runs.sort_by(|one, other| (&other.scheduled_for, &one.job).cmp(&(&one.scheduled_for, &other.job)));
+        // A run that was called lost is in the history, and open until nobody can be running it any more.
+        runs.dedup_by(|one, other| one.run_id == other.run_id);
         runs.truncate(args.count);
         match args.read.output {
             Format::Json => show_json(out, &runs)?,

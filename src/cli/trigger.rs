@@ -160,7 +160,7 @@ fn trigger(
             writeln!(err, "warning: no replica that is there has the job in its table: the run begins if one gets it");
     }
     if args.wait.is_some() && is_text && ordered.record.outcome.is_none() {
-        let _ = writeln!(err, "waiting for its end; replicas look for orders every 15 s at least");
+        let _ = writeln!(err, "waiting for its end; it begins within 15 s");
     }
     let Some(most) = args.wait else {
         if !is_text {

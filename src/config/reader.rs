@@ -71,6 +71,8 @@ impl<T: Clone> Field<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'n> {
     entries: &'n [Entry],
+    /// What map it is.
+    level: Level,
     /// `retry.` for what is inside `retry`.
     prefix: &'static str,
     /// Where the map is.
@@ -90,7 +92,14 @@ impl<'n> Fields<'n> {
             Level::Notify => "notify.",
             _ => "",
         };
-        Some(Self { entries, prefix, span: node.span })
+        Some(Self { entries, level, prefix, span: node.span })
+    }
+
+    /// Whether a key is most likely there, mistyped: that is reported, and that the key is missing would only hide it.
+    pub fn is_meant(&self, key: &str) -> bool {
+        let quoted = format!("`{key}`");
+        let unknown = self.entries.iter().filter(|entry| !self.level.has(&entry.key));
+        unknown.filter_map(|entry| words::hint(self.level, &entry.key)).any(|hint| hint.contains(&quoted))
     }
 
     /// The entry of a key, `null` included.
@@ -209,6 +218,7 @@ impl<'a> Reader<'a> {
     /// One field that must be there.
     pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, hint: &str) -> Option<Item<'n>> {
         match fields.get(key) {
+            None if fields.is_meant(key) => {}
             None => self.find("E204", fields.span, format!("`{key}` is required"), hint),
             Some(entry) if is_null(&entry.node) => {
                 self.find("E204", entry.key_span, format!("`{key}` has no value"), hint);

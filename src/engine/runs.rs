@@ -463,6 +463,10 @@ impl Engine {
             Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
             Step::Complete { .. } if self.remind(now, run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
+            // It is being registered. If the run were let go of now, it would look as if its owner had vanished.
+            Step::Abandon { .. } if answer.verdict == Verdict::Unregistered && self.jobs.contains_key(&run.job) => {
+                self.outbox.want(Topic::Run(run.clone()));
+            }
             Step::Abandon { .. } => self.given_back(now, run, answer),
             Step::Settle { decision, .. } => {
                 if answer.verdict == Verdict::Unregistered {

@@ -197,3 +197,32 @@ fn a_run_that_was_stopped_for_its_lease_is_given_back_if_it_may_run_again() {
         assert_eq!(told.first(), Some(&step), "{starts}");
     }
 }
+
+/// A store that restarted knows the run, and first wants its job to be registered. Let go of then, the run would be called
+/// lost a lease later, by this very replica.
+#[test]
+fn a_run_is_given_back_to_a_store_that_wants_its_job_registered_first() {
+    let mut bench = Bench::running(rerunning("a"));
+    while bench.clock() < 16_000 {
+        bench.until(bench.clock() + 1_000);
+        while !bench.pending.is_empty() {
+            bench.fail();
+        }
+    }
+    bench.tell(Event::Ended { run: run(), exit: exit(143) });
+    let mut restarted = true;
+    let effects = bench.until_with(20_000, &mut |step| {
+        Some(match step {
+            Step::Register(_) => {
+                restarted = false;
+                yes(step)
+            }
+            Step::Abandon { .. } if restarted => answer(Verdict::Unregistered),
+            step => yes(step),
+        })
+    });
+    let told: Vec<_> =
+        asked(&effects).iter().map(Step::name).filter(|name| ["abandon", "register"].contains(name)).collect();
+    let mut after = told.iter().skip_while(|name| **name != "register");
+    assert!(told[0] == "abandon" && after.any(|name| *name == "abandon"), "{told:?}");
+}

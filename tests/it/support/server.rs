@@ -13,6 +13,8 @@ use std::path::PathBuf;
 use std::process::Child;
 use std::process::Command;
 use std::process::Stdio;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -33,9 +35,24 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-/// A port that nobody listens on.
+/// Where ports are taken from: below those that the system gives to outgoing connections, also with the 10000 on top that
+/// a node of a Redis cluster adds for the others.
+const PORTS: std::ops::Range<u16> = 12_000..22_000;
+
+/// A port that nobody listens on, and that stays so while a server is about to start, or starts again: one that the system
+/// chooses may be that of somebody's connection a moment later.
 pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let count = u32::from(PORTS.end - PORTS.start);
+    for _ in 0..count {
+        // Other processes with tests begin elsewhere.
+        let next = std::process::id().wrapping_mul(97).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % count;
+        let port = PORTS.start + u16::try_from(next).unwrap();
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port of {PORTS:?} is free");
 }
 
 /// A running server in a temporary folder.
