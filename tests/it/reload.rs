@@ -160,10 +160,10 @@ fn a_bad_file_is_refused_once_and_a_good_one_after_it_is_taken() {
     let refused = daemon.wait_for_event("table_refused");
     assert_eq!(
         (&refused["level"], &refused["revision"], &refused["problems"]),
-        (&"error".into(), &revision, &2.into())
+        (&"error".into(), &revision, &1.into())
     );
     let first = refused["first"].as_str().unwrap();
-    assert!(first.ends_with("jobs.yaml:4:5: E204 jobs[0] \"a\": `schedule` is required"), "{first}");
+    assert!(first.ends_with("E202 jobs[0] \"a\": the key `shcedule` is unknown"), "{first}");
     // A moment in which the timer looked again, and said nothing.
     let said = ask(&daemon, 1, "table_refused");
     assert_eq!((daemon.events("table_refused").len(), &said["first"]), (2, &refused["first"]));
