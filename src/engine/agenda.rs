@@ -41,6 +41,8 @@ use std::time::Duration;
 const LOOK_MOST: usize = 10_000;
 /// The audit waits so long after a starting deadline, so that a claim sent at the last moment is there first.
 const AUDIT_MARGIN: Duration = Duration::from_secs(1);
+/// What a store does not do for a job that is not registered is asked again so soon where others have to register it.
+const UNREGISTERED_AGAIN: Duration = Duration::from_secs(1);
 /// Final records stay at least this long.
 const KEEP_LEAST: Duration = Duration::from_secs(3600);
 
@@ -248,6 +250,17 @@ impl Engine {
                 job.audit = None;
             }
             self.audit(now, &name);
+        }
+    }
+
+    /// The store, which has restarted, wants a job registered before it does anything else with it. That is under way, and
+    /// this is asked again with it. A job that is not in our table is registered by others, where any have it: looked again
+    /// now and then. At once, that would be without an end, as fast as the store answers.
+    pub(super) fn ask_when_registered(&mut self, now: Now, topic: Topic) {
+        if self.jobs.contains_key(topic.job()) {
+            self.outbox.want(topic);
+        } else {
+            self.alarms.set(topic, now.boot + UNREGISTERED_AGAIN);
         }
     }
 

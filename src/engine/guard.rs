@@ -302,10 +302,6 @@ impl Engine {
     pub(super) fn asserted(&mut self, now: Now, run: &RunKey, (sent, answer): (Boot, &Answer)) -> bool {
         let forgot_at = answer.job.as_ref().map_or(0, |job| job.forgot_at);
         let Some(ours) = self.runs.get_mut(run) else { return false };
-        if answer.verdict == Verdict::Unregistered {
-            self.outbox.want(Topic::Run(run.clone()));
-            return true;
-        }
         ours.asserting = false;
         if answer.verdict == Verdict::Renewed {
             ours.asserted = forgot_at;

@@ -50,10 +50,11 @@ impl Engine {
         if answer.verdict != Verdict::Renewed && self.remind(now, run, &answer) {
             return self.look_at_run(now, run);
         }
+        let registers = self.jobs.contains_key(&run.job);
         let Some(ours) = self.runs.get_mut(run) else { return };
         match answer.verdict {
             // It is being registered; then at once.
-            Verdict::Unregistered => ours.renew_at = now.boot,
+            Verdict::Unregistered if registers => ours.renew_at = now.boot,
             Verdict::Renewed => {
                 ours.confirmed = ours.confirmed.max(sent);
                 let lease_end = ours.confirmed + lease;

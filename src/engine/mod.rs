@@ -375,7 +375,7 @@ impl Engine {
             let orders: Vec<RunRecord> = answer.open.iter().filter(|run| run.is_order()).cloned().collect();
             match &topic {
                 Topic::Pause(_) => {}
-                Topic::Stop(run) => self.stop_answered(run, &answer),
+                Topic::Stop(run) => self.stop_answered(now, run, &answer),
                 Topic::Register(job) => self.job_registered(now, job, answer),
                 Topic::Tick(run) => self.claim_answered(now, run, (step, asked.sent, answer)),
                 Topic::Run(run) => self.run_answered(now, run, (step, asked.sent, answer)),

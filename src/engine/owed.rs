@@ -133,7 +133,7 @@ impl Engine {
                 let wait = Duration::from_millis(by_ms.unsigned_abs() + 50);
                 return self.alarms.set(Topic::Owed(run.clone()), now.boot + wait);
             }
-            Verdict::Unregistered => return self.outbox.want(Topic::Owed(run.clone())),
+            Verdict::Unregistered => return self.ask_when_registered(now, Topic::Owed(run.clone())),
             _ => {}
         }
         let Some(owed) = self.owed.remove(run) else { return };

@@ -448,6 +448,10 @@ impl Engine {
             ours.number = ours.number.max(record.number);
         }
         match step {
+            // Let go of now, the run would look as if its owner had vanished.
+            _ if answer.verdict == Verdict::Unregistered && !matches!(step, Step::Renew { .. }) => {
+                self.ask_when_registered(now, Topic::Run(run.clone()));
+            }
             Step::Begin { .. } | Step::Wait { .. } => {
                 if matches!(answer.verdict, Verdict::Busy { .. } | Verdict::Quiet) {
                     ours.confirmed = ours.confirmed.max(sent);
@@ -463,15 +467,8 @@ impl Engine {
             Step::Abandon { .. } | Step::Complete { .. } if self.begun_unheard(run, &answer) => {}
             Step::Complete { .. } if self.remind(now, run, &answer) => {}
             Step::Complete { .. } => self.complete_answered(now, run, &answer),
-            // It is being registered. If the run were let go of now, it would look as if its owner had vanished.
-            Step::Abandon { .. } if answer.verdict == Verdict::Unregistered && self.jobs.contains_key(&run.job) => {
-                self.outbox.want(Topic::Run(run.clone()));
-            }
             Step::Abandon { .. } => self.given_back(now, run, answer),
             Step::Settle { decision, .. } => {
-                if answer.verdict == Verdict::Unregistered {
-                    return self.outbox.want(Topic::Run(run.clone()));
-                }
                 if let (Verdict::Settled, Decision::Missed(reason)) = (answer.verdict, decision)
                     && let Some(ours) = self.runs.get(run)
                 {
@@ -511,7 +508,6 @@ impl Engine {
         let retry = ours.last_failure.is_some();
         match answer.verdict {
             Verdict::StopAsked => self.stopped_before_begin(now, run, &answer),
-            Verdict::Unregistered => self.outbox.want(Topic::Run(run.clone())),
             _ if self.remind(now, run, &answer) => {}
             _ if retry => self.retry_refused(now, run, &answer),
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
@@ -583,7 +579,6 @@ impl Engine {
         match answer.verdict {
             Verdict::Recorded => self.success_recorded(run, answer),
             Verdict::RecordedLate => {}
-            Verdict::Unregistered => return self.outbox.want(Topic::Run(run.clone())),
             _ => {
                 let facts = ours.facts(run);
                 let detail = match &answer.run {

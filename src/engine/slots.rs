@@ -255,9 +255,9 @@ impl Engine {
         Some(Step::AskStop { run: run.clone(), by: self.me.to_string(), reason })
     }
 
-    pub(super) fn stop_answered(&mut self, run: &RunKey, answer: &Answer) {
+    pub(super) fn stop_answered(&mut self, now: Now, run: &RunKey, answer: &Answer) {
         if answer.verdict == Verdict::Unregistered {
-            return self.outbox.want(Topic::Stop(run.clone()));
+            return self.ask_when_registered(now, Topic::Stop(run.clone()));
         }
         self.stops.remove(run);
     }

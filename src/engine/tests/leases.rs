@@ -226,3 +226,25 @@ fn a_run_is_given_back_to_a_store_that_wants_its_job_registered_first() {
     let mut after = told.iter().skip_while(|name| **name != "register");
     assert!(told[0] == "abandon" && after.any(|name| *name == "abandon"), "{told:?}");
 }
+
+/// Nobody here registers a job that was taken out of the table: asked as fast as the store answers, that would be a storm.
+#[test]
+fn a_run_of_a_job_that_is_in_no_table_any_more_asks_a_restarted_store_now_and_then() {
+    let mut bench = Bench::running(rerunning("a"));
+    let scheduler = SchedulerSpec { lock_lease: LEASE, ..SchedulerSpec::default() };
+    let empty = JobTable { scheduler, revision: "2".into(), ..JobTable::default() };
+    bench.tell(Event::TableChanged(Arc::new(empty)));
+    let mut count = [0, 0];
+    let mut unregistered = |step: &Step| {
+        let run = matches!(step, Step::Renew { .. } | Step::Complete { .. } | Step::Abandon { .. });
+        count[usize::from(run)] += 1;
+        Some(if run { answer(Verdict::Unregistered) } else { yes(step) })
+    };
+    bench.until_with(14_000, &mut unregistered);
+    bench.end(0);
+    bench.until_with(30_000, &mut unregistered);
+    assert!((10..40).contains(&count[1]), "{count:?}");
+    let effects = bench.until_with(40_000, &mut |step| Some(yes(step)));
+    assert!(asked(&effects).iter().any(|step| step.name() == "complete"), "{effects:?}");
+    assert!(!bench.engine.runs.contains_key(&run()), "it is told as soon as the store takes it");
+}
