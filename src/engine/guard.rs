@@ -210,9 +210,10 @@ impl Engine {
     /// was replaced: the store may have changed twice, and each job have met another of the two.
     pub(super) fn conclude_gaps(&mut self) {
         let new = std::mem::take(&mut self.new_identities);
-        let may_be_stale = |job: &Job| job.registered && !new.is_empty() && !new.contains(&job.memory.identity);
-        for (name, _) in self.jobs.iter().filter(|(_, job)| may_be_stale(job)) {
-            self.outbox.want(Topic::Register(name.clone()));
+        let may_be_stale = |job: &Job| job.registered && !new.contains(&job.memory.identity);
+        if !new.is_empty() {
+            let stale = self.jobs.iter().filter(|(_, job)| may_be_stale(job));
+            self.outbox.want_all(stale.map(|(name, _)| Topic::Register(name.clone())));
         }
         if let Some(Forgot { jobs, since }) = self.forgot.take() {
             self.notice(Notice::StoreForgot { jobs, since });

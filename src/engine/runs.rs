@@ -448,8 +448,12 @@ impl Engine {
             ours.number = ours.number.max(record.number);
         }
         match step {
-            // Let go of now, the run would look as if its owner had vanished.
-            _ if answer.verdict == Verdict::Unregistered && !matches!(step, Step::Renew { .. }) => {
+            // Let go of now, the run would look as if its owner had vanished. (Where the store has lost the job as well, and
+            // we do not register it, no later answer will be another one.)
+            _ if answer.verdict == Verdict::Unregistered
+                && !matches!(step, Step::Renew { .. })
+                && (answer.job.is_some() || self.jobs.contains_key(&run.job)) =>
+            {
                 self.ask_when_registered(now, Topic::Run(run.clone()));
             }
             Step::Begin { .. } | Step::Wait { .. } => {

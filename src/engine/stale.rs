@@ -8,6 +8,7 @@ use crate::clock::Now;
 use crate::job::Answer;
 use crate::job::JobName;
 use crate::job::JobRecord;
+use crate::job::ReplicaId;
 use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Verdict;
@@ -26,12 +27,15 @@ pub struct Freshness {
     fresh_at: i64,
     /// See [`Stale::fresh_at`](crate::job::Stale::fresh_at).
     called: Option<i64>,
+    /// Whether it was this replica that called it so.
+    by_me: bool,
 }
 
 impl Freshness {
-    fn of(record: &JobRecord) -> Self {
+    fn of(record: &JobRecord, me: &ReplicaId) -> Self {
         let called = record.stale.as_ref().map(|stale| stale.fresh_at);
-        Self { last_success: record.last_success, since: record.since, fresh_at: record.fresh_at(), called }
+        let by_me = record.stale.as_ref().is_some_and(|stale| stale.by == *me);
+        Self { last_success: record.last_success, since: record.since, fresh_at: record.fresh_at(), called, by_me }
     }
 
     /// Whether it was called stale, and has had no success since.
@@ -42,7 +46,7 @@ impl Freshness {
 
 impl Engine {
     pub(super) fn learn_freshness(&mut self, now: Now, name: &JobName, record: &JobRecord) {
-        let found = Some(Freshness::of(record));
+        let found = Some(Freshness::of(record, &self.me));
         let Some(job) = self.jobs.get_mut(name).filter(|job| job.freshness != found) else { return };
         job.freshness = found;
         self.look_at_freshness(now, name);
@@ -61,10 +65,12 @@ impl Engine {
         self.outbox.want(topic);
     }
 
-    /// When the job is stale, milliseconds of the wall clock, unless it was called so.
+    /// When the job is stale, milliseconds of the wall clock, unless it was called so. One that this replica has called so
+    /// without hearing of it, since the reply was lost, is called once more: nobody else says it.
     fn stale_at(&self, name: &JobName) -> Option<(Freshness, i64)> {
         let job = self.jobs.get(name).filter(|job| !job.spec.suspend && self.drain.is_none())?;
-        let freshness = job.freshness.filter(|freshness| !freshness.is_called())?;
+        let is_unsaid = |freshness: &Freshness| freshness.by_me && job.said_stale != Some(freshness.fresh_at);
+        let freshness = job.freshness.filter(|freshness| !freshness.is_called() || is_unsaid(freshness))?;
         let after = i64::try_from(job.spec.stale_after?.as_millis()).unwrap_or(i64::MAX / 4);
         Some((freshness, freshness.fresh_at + after))
     }
@@ -84,7 +90,11 @@ impl Engine {
         let topic = Topic::Stale(name.clone());
         match answer.verdict {
             Verdict::Settled => {
-                let Some(job) = self.jobs.get(name) else { return };
+                let Some(job) = self.jobs.get_mut(name) else { return };
+                let fresh_at = job.freshness.map(|freshness| freshness.fresh_at);
+                if std::mem::replace(&mut job.said_stale, fresh_at) == fresh_at {
+                    return; // asked a second time before the first answer was there
+                }
                 let last_success = job.freshness.and_then(|freshness| freshness.last_success);
                 let stale_after = job.spec.stale_after.unwrap_or_default();
                 self.notice(Notice::JobStale { job: name.clone(), last_success, stale_after });

@@ -1,7 +1,9 @@
 //! That a job had no success for too long, and that it has one again.
 
+use super::super::Topic;
 use super::answers::*;
 use super::*;
+use crate::job::Stale;
 
 const AFTER: Duration = Duration::from_secs(5_400);
 
@@ -75,6 +77,30 @@ fn who_is_first_says_it_and_the_others_do_not() {
         let is_stale = |notice: &Notice| matches!(notice, Notice::JobStale { .. });
         assert_eq!(notices(&effects).into_iter().filter(is_stale).collect::<Vec<_>>(), said);
     }
+}
+
+/// The record says that the job was called stale, by this replica: so nobody else says it.
+#[test]
+fn who_has_not_heard_that_it_was_first_asks_again_and_says_it_once() {
+    let (mut bench, mut calls) = (Bench::ready(&[dated()], 10), 0);
+    let fresh_at = DECIDED * 1000;
+    let called = JobRecord { stale: Some(Stale { fresh_at, by: me() }), revision: 9, ..job_record(DECIDED) };
+    bench.until_with(5_339_900, &mut store(Verdict::Changed, &mut calls));
+    bench.until(5_340_500);
+    assert_eq!(bench.pending.len(), 1);
+    bench.engine.outbox.want(Topic::Register(name("a")));
+    bench.tell(Event::Woke);
+    let (request, _) = bench.pending.pop_back().unwrap();
+    let told = Answer { job: Some(called.clone()), ..answer(Verdict::Registered { fresh: false, rescheduled: false }) };
+    bench.tell(Event::Answered { request, result: Ok(vec![told]) });
+    bench.fail();
+    let mut answers = |step: &Step| match step {
+        Step::CallStale { .. } => Some(Answer { job: Some(called.clone()), ..answer(Verdict::Settled) }),
+        step => Some(yes(step)),
+    };
+    let effects = bench.until_with(5_400_000, &mut answers);
+    let said = notices(&effects).into_iter().filter(|notice| matches!(notice, Notice::JobStale { .. }));
+    assert_eq!(said.collect::<Vec<_>>(), [stale()]);
 }
 
 /// A job whose record says so many failures.
