@@ -375,7 +375,9 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
         SkipReason::Rescheduled => {
             say!(WARN, "another schedule of this job was registered before this was run");
         }
-        SkipReason::Overlap => say!(INFO, "another run of the job is still going"),
+        SkipReason::Overlap => {
+            say!(INFO, "another run of the job is not over: it goes on, or its owner was lost and may be running it still");
+        }
         SkipReason::Superseded => say!(INFO, "a later tick of the job runs instead"),
         SkipReason::StopAsked => say!(INFO, "somebody asked for its stop before it began"),
         SkipReason::StoreForgot => say!(WARN, "the store lost its records: whether somebody ran this is not known"),
