@@ -36,12 +36,15 @@
 //! 7. [`schedule`], [`config`], [`convert`]: from texts to ticks and tables. They know nothing of the above.
 //! 8. [`admin`]: what people ask of a fleet, through its store. [`notify`]: what those are told whom jobs name.
 //! 9. [`server`]: what a daemon answers over HTTP.
-//! 10. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments.
+//! 10. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments. [`causes`], [`chance`], [`file`],
+//!     [`percent`]: one thing each that several of the others need.
 //!
 //! A module uses modules of lower rank only (`tests/tidy.rs`). `docs/architecture.md` has more, `docs/guarantees.md`
 //! says what comes of it.
 
 pub mod admin;
+pub mod causes;
+pub mod chance;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -49,8 +52,10 @@ pub mod convert;
 pub mod daemon;
 pub mod engine;
 pub mod executor;
+pub mod file;
 pub mod job;
 pub mod notify;
+pub mod percent;
 pub mod schedule;
 pub mod secret;
 pub mod server;

@@ -7,6 +7,10 @@ use std::path::PathBuf;
 
 /// A module uses modules of lower ranks only; those of one rank do not know one another.
 const RANKS: &[(&str, u8)] = &[
+    ("causes", 0),
+    ("chance", 0),
+    ("file", 0),
+    ("percent", 0),
     ("schedule", 0),
     ("secret", 0),
     ("job", 1),

@@ -1,5 +1,7 @@
 //! Where the settings of a daemon come from: arguments, variables, files, the pod, the host.
 
+use crate::file;
+use crate::file::Unread;
 use crate::job::Namespace;
 use crate::job::ReplicaId;
 use crate::secret::Secret;
@@ -100,15 +102,13 @@ pub(super) fn check_token(file: &Path) -> Result<(), Refusal> {
 fn read_url(path: &Path) -> Result<String, Refusal> {
     let shown = path.display();
     let hint = "the file holds the store's URL in its first line, such as redis://:password@host:6379";
-    let mut text = String::new();
-    // A pipe would be waited for without a word.
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        let message = format!("read the store's URL from `{shown}`: it is not a regular file");
-        return Err(Refusal::new(message, "write the URL into a file, or set ONECRON_STORE"));
-    }
-    File::open(path)
-        .and_then(|file| file.take(URL_BYTES_MOST).read_to_string(&mut text))
-        .map_err(|error| Refusal::new(format!("read the store's URL from `{shown}`: {error}"), hint))?;
+    let text = file::read_text(path, URL_BYTES_MOST).map_err(|error| {
+        let hint = match error {
+            Unread::NotRegular => "write the URL into a file, or set ONECRON_STORE",
+            _ => hint,
+        };
+        Refusal::new(format!("read the store's URL from `{shown}`: {error}"), hint)
+    })?;
     let mut lines = text.trim_end().lines();
     match (lines.next().map(str::trim), lines.next()) {
         (Some(url), None) if !url.is_empty() => Ok(url.to_owned()),

@@ -10,6 +10,8 @@ use super::table;
 use super::text::SourceText;
 use super::text::Span;
 use super::text::quoted;
+use crate::file;
+use crate::file::Unread;
 use crate::job::CA_FILE_BYTES_MOST;
 use crate::job::CommandSpec;
 use crate::job::EnvValue;
@@ -231,11 +233,10 @@ fn look(path: &Path, wanted: AccessFlags, is_it: fn(&std::fs::Metadata) -> bool)
 
 /// Reads a file of certificates as a run would.
 fn read_authorities(path: &Path) -> Result<(), String> {
-    let is_small = path.metadata().is_ok_and(|metadata| metadata.len() <= CA_FILE_BYTES_MOST);
-    if !is_small {
-        return Err("is no file of certificates".to_owned());
-    }
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = file::read(path, CA_FILE_BYTES_MOST).map_err(|error| match error {
+        Unread::System(error) => format!("cannot be read: {error}"),
+        _ => "is no file of certificates".to_owned(),
+    })?;
     authorities(&bytes).map(|_| ())
 }
 

@@ -5,6 +5,7 @@
 //! since, [`HISTORIES_MOST`] at most. [`admin::fleet`](crate::admin::fleet) would read all histories, with the output that
 //! is kept there, each time.
 
+use crate::chance;
 use crate::clock::Clock;
 use crate::job::HistoryEntry;
 use crate::job::JobName;
@@ -20,8 +21,6 @@ use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,8 +88,7 @@ impl FleetWatch {
         let mut wait = FIRST;
         loop {
             tokio::time::sleep(wait).await;
-            let random = RandomState::new().hash_one(0) % 1000;
-            wait = EVERY.mul_f64(0.9 + 0.2 * random as f64 / 1000.0);
+            wait = chance::around(EVERY, 0.1);
             // A store that is away is said elsewhere; what was known stays.
             let _ = tokio::time::timeout(ROUND_WITHIN, self.read()).await;
         }

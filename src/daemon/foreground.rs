@@ -12,8 +12,8 @@
 //! of a guarded run before its process exists.
 
 use super::perform::ask_limit;
-use super::runs::chain;
 use crate::admin::Begun;
+use crate::causes::chain;
 use crate::clock::Boot;
 use crate::clock::Clock;
 use crate::executor;

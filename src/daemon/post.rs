@@ -4,6 +4,8 @@
 //! What waits is told together where the notifier can take that. Each message is tried three times. What is not told is
 //! said in the log and counted: in the end nothing is lost without a word but what a daemon had in hand that was killed.
 
+use crate::causes;
+use crate::chance;
 use crate::clock::Clock;
 use crate::executor::SpawnError;
 use crate::executor::http::Content;
@@ -26,9 +28,7 @@ use crate::telemetry::metrics::Notified;
 use chrono::DateTime;
 use chrono::Utc;
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
 use std::future::pending;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
@@ -315,7 +315,7 @@ impl Carrier {
         match timeout(within, &mut reading).await {
             Ok(request) => request
                 .expect("nothing in there panics, and nobody cancels it")
-                .map_err(|error| failure(super::runs::chain(&error).replacen("start the job: ", "", 1))),
+                .map_err(|error| failure(causes::chain(&error).replacen("start the job: ", "", 1))),
             Err(_) => {
                 self.reading = Some(reading);
                 Err(stuck())
@@ -341,6 +341,5 @@ fn request(standing: &Standing, message: &Message, from: &Sender) -> Result<Requ
 
 /// A half more or less, so that replicas do not come back in step to one that was overloaded.
 fn pause_after(attempt: u32) -> Duration {
-    let random = RandomState::new().hash_one(0) % 1000;
-    (PAUSE * 4_u32.pow(attempt - 1)).mul_f64(0.5 + random as f64 / 1000.0)
+    chance::around(PAUSE * 4_u32.pow(attempt - 1), 0.5)
 }

@@ -13,6 +13,7 @@ use super::driver::Message;
 use super::folders::Folders;
 use super::look;
 use super::look::Look;
+use crate::chance;
 use crate::clock::Clock;
 use crate::config;
 use crate::config::Loaded;
@@ -27,10 +28,8 @@ use crate::telemetry::events;
 use crate::telemetry::events::TableRefused;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::metrics::Reloaded;
-use std::collections::hash_map::RandomState;
 use std::fs;
 use std::future::pending;
-use std::hash::BuildHasher;
 use std::io;
 use std::path::Path;
 use std::path::PathBuf;
@@ -216,11 +215,12 @@ impl Reloader {
     async fn next(&mut self) -> Option<Cause> {
         let interval = self.origin.table.scheduler.reload_interval;
         loop {
+            // Up to a tenth more or less, so that replicas do not read in step.
             let timer = async {
                 if interval.is_zero() {
                     pending::<()>().await;
                 }
-                tokio::time::sleep(jittered(interval, RandomState::new().hash_one(0))).await;
+                tokio::time::sleep(chance::around(interval, 0.1)).await;
             };
             let changed = async {
                 match &self.folders {
@@ -430,9 +430,4 @@ fn beside<T: Send + 'static>(
     let (sender, done) = oneshot::channel();
     thread::Builder::new().name(name.to_owned()).spawn(move || drop(sender.send(work())))?;
     Ok(done)
-}
-
-/// Up to a tenth more or less, so that replicas do not read in step.
-fn jittered(interval: Duration, random: u64) -> Duration {
-    interval.mul_f64(0.9 + 0.2 * (random % 1000) as f64 / 1000.0)
 }

@@ -8,7 +8,7 @@ use super::runs::Orders;
 use super::runs::Refusal;
 use super::runs::SHORT_WAIT;
 use super::runs::Stop;
-use super::runs::chain;
+use crate::causes::chain;
 use crate::engine::Event;
 use crate::engine::Exit;
 use crate::engine::StartOrder;

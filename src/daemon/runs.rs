@@ -3,6 +3,7 @@
 use super::driver::Message;
 use super::guard::Guard;
 use super::report;
+use crate::causes::chain;
 use crate::clock::Boot;
 use crate::clock::Clock;
 use crate::engine::Event;
@@ -300,16 +301,4 @@ fn told(exit: executor::Exit) -> Exit {
     let is_known = code.is_some() || signal.is_some();
     let error = if is_known { "" } else { "how its process ended is not known: something else took its exit status" };
     Exit { code, signal, output_tail, output_bytes, error: error.to_owned(), ..Exit::default() }
-}
-
-/// An error with all its causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }

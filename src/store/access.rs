@@ -1,12 +1,12 @@
 //! What a store's URL cannot or should not hold: accounts and certificates in files.
 
+use crate::file;
+use crate::file::Unread;
 use crate::job::CA_FILE_BYTES_MOST;
 use crate::job::authorities;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -97,20 +97,13 @@ pub(super) fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> 
 /// # Errors
 /// In words: which file, and what is wrong with it.
 pub(super) fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
     let shown = path.display();
-    // A pipe would be waited for.
-    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(format!("`{shown}` is not a regular file: it is read again at each connecting, so write one"));
-    }
-    let read = File::open(path).and_then(|file| file.take(CA_FILE_BYTES_MOST + 1).read_to_end(&mut bytes));
-    match read {
-        Err(error) => Err(format!("read `{shown}`: {error}")),
-        Ok(_) if bytes.len() as u64 > CA_FILE_BYTES_MOST => {
-            Err(format!("`{shown}` is larger than {} MiB", CA_FILE_BYTES_MOST >> 20))
+    file::read(path, CA_FILE_BYTES_MOST).map_err(|error| match error {
+        Unread::NotRegular => {
+            format!("`{shown}` is not a regular file: it is read again at each connecting, so write one")
         }
-        Ok(_) => Ok(bytes),
-    }
+        error => format!("read `{shown}`: {error}"),
+    })
 }
 
 /// Reads a word from a file: its only line, without the end that editors write.

@@ -2,13 +2,14 @@
 
 use crate::executor::spawn_error::SpawnError;
 use crate::executor::spawn_error::is_shortage;
+use crate::file;
+use crate::file::Unread;
 use crate::job::CA_FILE_BYTES_MOST;
 use crate::job::authorities;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls_native_certs::ErrorKind;
-use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,15 +68,13 @@ impl Trust {
 fn of_file(path: &Path) -> Result<RootCertStore, SpawnError> {
     let unusable =
         |found: String| SpawnError::UnusableValue { subject: format!("`caFile: {}`", path.display()), found };
-    let read = fs::metadata(path).and_then(|metadata| {
-        // A pipe would be waited for.
-        if metadata.is_file() && metadata.len() <= CA_FILE_BYTES_MOST { fs::read(path).map(Some) } else { Ok(None) }
-    });
-    let bytes = match read {
-        Ok(Some(bytes)) => bytes,
-        Ok(None) => return Err(unusable("is no file of certificates".to_owned())),
-        Err(source) if is_shortage(&source) => return Err(SpawnError::Unread { path: path.to_path_buf(), source }),
-        Err(error) => return Err(unusable(format!("cannot be read: {error}"))),
+    let bytes = match file::read(path, CA_FILE_BYTES_MOST) {
+        Ok(bytes) => bytes,
+        Err(Unread::System(source)) if is_shortage(&source) => {
+            return Err(SpawnError::Unread { path: path.to_path_buf(), source });
+        }
+        Err(Unread::System(error)) => return Err(unusable(format!("cannot be read: {error}"))),
+        Err(_) => return Err(unusable("is no file of certificates".to_owned())),
     };
     authorities(&bytes).map_err(unusable)
 }

@@ -2,6 +2,7 @@
 //! tried; one that does not answer is left for the next at the following request.
 
 use super::backend::Failure;
+use crate::causes;
 use crate::job::authorities;
 use crate::store::Access;
 use crate::store::ErrorKind;
@@ -16,7 +17,6 @@ use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
-use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -177,15 +177,7 @@ impl Link {
             let detail = format!("{place}: no answer within {} s", ANSWER_WITHIN.as_secs());
             return Failure::new(kind, detail);
         }
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let cause_text = cause.to_string();
-            if !text.contains(&cause_text) {
-                text = format!("{text}: {cause_text}");
-            }
-            source = cause.source();
-        }
+        let text = causes::found(&error);
         let advice = match &self.access.ca_file {
             _ if !text.contains("certificate") => String::new(),
             Some(file) if text.contains("UnknownIssuer") || text.contains("BadSignature") => {

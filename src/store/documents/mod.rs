@@ -35,6 +35,7 @@ use super::Probe;
 use super::Store;
 use super::records::HistoryChange;
 use super::transition;
+use crate::chance;
 use crate::clock::Boot;
 use crate::clock::Clock;
 use crate::job::Answer;
@@ -59,8 +60,6 @@ use document::JobDocuments;
 use document::Unreadable;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::BuildHasher;
-use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -183,7 +182,7 @@ impl DocumentStore {
             let detail = format!("others have changed the same documents for {seconds} s, each time before this one");
             return Err(tries.failed(Failure::new(ErrorKind::NotSent, detail)));
         }
-        let part = u32::try_from(random() % 1000).unwrap_or(0);
+        let part = u32::try_from(chance::number() % 1000).unwrap_or(0);
         tokio::time::sleep(tries.pause * part / 1000).await;
         tries.pause = (tries.pause * 2).min(PAUSE_MOST);
         Ok(())
@@ -215,7 +214,7 @@ impl DocumentStore {
                 }
                 _ => {}
             }
-            let text = format!(r#"{{"id":"{:016x}","made_at":{}}}"#, random(), self.own_time());
+            let text = format!(r#"{{"id":"{:016x}","made_at":{}}}"#, chance::number(), self.own_time());
             let write = Write { key: mark.clone(), expect: Expect::what_was_found(stands), text: Some(text) };
             self.backend.write(vec![vec![write]]).await.map_err(|failure| tries.failed(failure))?;
             self.forget(known.as_ref());
@@ -415,11 +414,6 @@ impl DocumentStore {
         }
         Ok(retired)
     }
-}
-
-/// A number that nobody guesses: the seed that the standard library's maps are given.
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
 }
 
 fn id_in(text: &str) -> String {

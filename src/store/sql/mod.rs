@@ -15,6 +15,7 @@ mod save;
 pub(super) mod table;
 pub(super) mod target;
 
+use crate::chance;
 use crate::job::Answer;
 use crate::job::Gathering;
 use crate::job::HistoryEntry;
@@ -179,21 +180,13 @@ impl Attempts {
         }
         // Twice as long each time, and a different time for each process.
         let most = PAUSE.saturating_mul(2 << self.count.min(8));
-        let pause = most.mul_f64(share_of_chance());
+        let pause = most.mul_f64(chance::share());
         let goes_on = failure.again && self.count < TRIES && Instant::now() + pause < self.deadline;
         if goes_on {
             sleep(pause).await;
         }
         goes_on
     }
-}
-
-/// Some number from 0 to 1. The hasher of std is seeded by the system, so no two processes have the same.
-fn share_of_chance() -> f64 {
-    use std::hash::BuildHasher;
-    use std::hash::RandomState;
-    let number = u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or(0);
-    f64::from(number) / f64::from(u32::MAX)
 }
 
 /// Tries a request until it succeeds or is not to be tried again.

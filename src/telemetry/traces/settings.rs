@@ -3,6 +3,7 @@
 //! Off unless an endpoint is set. What is set and cannot be done is never done silently: each is a doubt, that the daemon
 //! says at its start. No value of a header is ever shown.
 
+use crate::percent;
 use crate::secret::Secret;
 use crate::secret::without_password;
 use opentelemetry_sdk::trace::Sampler;
@@ -292,26 +293,9 @@ impl Reader<'_> {
 fn pairs(text: &str) -> impl Iterator<Item = Option<(String, String)>> {
     text.split(',').filter(|pair| !pair.trim().is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=')?;
-        let (key, value) = (decoded(key.trim())?, decoded(value.trim())?);
+        let (key, value) = (percent::decoded(key.trim()).ok()?, percent::decoded(value.trim()).ok()?);
         (!key.is_empty()).then_some((key, value))
     })
-}
-
-/// Undoes percent encoding; `None` where a `%` has no two hexadecimal digits, or the result is no text.
-fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?);
-        rest = &after[2..];
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
