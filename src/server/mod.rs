@@ -22,6 +22,7 @@ mod serve;
 mod site;
 mod tls;
 pub mod token;
+mod turn;
 mod view;
 
 pub use board::Board;

@@ -1,6 +1,9 @@
 //! TLS of the HTTP server: a certificate and its key in files. They are looked at again while it serves, because
 //! certificates are short-lived and daemons are not.
 
+use super::turn::Turn;
+use crate::causes;
+use crate::file;
 use crate::secret::Secret;
 use crate::telemetry::events;
 use rustls::ServerConfig;
@@ -9,19 +12,13 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
 use std::fmt;
-use std::fs;
-use std::fs::File;
-use std::io;
-use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
-use tokio::task::spawn_blocking;
 use tokio::time::sleep;
-use tokio::time::timeout;
 
 /// Files are looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -59,6 +56,37 @@ pub struct Tls {
     loaded: Mutex<Loaded>,
 }
 
+/// What looks at the files have found, and what was said of it.
+#[derive(Debug, Default)]
+struct Looks {
+    found: Option<String>,
+    said: Option<String>,
+}
+
+impl Looks {
+    /// What is to be said after a look: that the pair in the files is in use, or why it is not. `looked`: whether it is
+    /// another one than before.
+    fn hear(&mut self, looked: Result<bool, String>) -> Option<Result<(), String>> {
+        match looked {
+            Ok(is_new) => {
+                self.found = None;
+                (self.said.take().is_some() || is_new).then_some(Ok(()))
+            }
+            // Who writes the two files one after the other leaves a pair for a moment that does not fit: that is said
+            // only when it is still so at the second look.
+            Err(problem) => {
+                let is_again = self.found.as_ref() == Some(&problem);
+                self.found = Some(problem.clone());
+                if !is_again || self.said.as_ref() == Some(&problem) {
+                    return None;
+                }
+                self.said = Some(problem.clone());
+                Some(Err(problem))
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls").field("files", &self.files).finish_non_exhaustive()
@@ -82,30 +110,17 @@ impl Tls {
 
     /// Looks at the files for as long as it is polled. A pair that cannot be used changes nothing but the log.
     pub(super) async fn keep(self: Arc<Self>) {
-        let mut found: Option<String> = None;
-        let mut said: Option<String> = None;
+        let (turn, mut looks) = (Turn::default(), Looks::default());
         loop {
             sleep(LOOK_EVERY).await;
             let files = self.files.clone();
             let late = || Err(format!("read `{}`: no answer within {READ_WITHIN:?}", self.files.certificate.display()));
-            let read = timeout(READ_WITHIN, spawn_blocking(move || contents(&files))).await;
-            let looked = read.ok().and_then(Result::ok).unwrap_or_else(late).and_then(|contents| self.take(contents));
-            match looked {
-                Ok(is_new) => {
-                    if is_new || said.is_some() {
-                        events::tls_replaced(&self.files.certificate.display().to_string());
-                    }
-                    (found, said) = (None, None);
-                }
-                // Who writes the two files one after the other leaves a pair for a moment that does not fit: that is said
-                // only when it is still so at the second look.
-                Err(problem) => {
-                    if found.as_ref() == Some(&problem) && said.as_ref() != Some(&problem) {
-                        events::tls_refused(&problem);
-                        said = Some(problem.clone());
-                    }
-                    found = Some(problem);
-                }
+            let read = turn.read(READ_WITHIN, move || contents(&files)).await;
+            let looked = read.unwrap_or_else(late).and_then(|contents| self.take(contents));
+            match looks.hear(looked) {
+                Some(Ok(())) => events::tls_replaced(&self.files.certificate.display().to_string()),
+                Some(Err(problem)) => events::tls_refused(&problem),
+                None => {}
             }
         }
     }
@@ -131,36 +146,28 @@ fn contents(files: &TlsFiles) -> Result<Contents, String> {
 }
 
 fn read(file: &Path, what: &str) -> Result<Vec<u8>, String> {
-    let failed = |found: String| format!("read the {what} of the HTTP server from `{}`: {found}", file.display());
-    let read = || -> io::Result<Option<Vec<u8>>> {
-        // A pipe would be waited for.
-        if !fs::metadata(file)?.is_file() {
-            return Ok(None);
-        }
-        let mut bytes = Vec::new();
-        File::open(file)?.take(BYTES_MOST).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
-    };
-    read().map_err(|error| failed(error.to_string()))?.ok_or_else(|| failed("it is not a regular file".to_owned()))
+    let failed = |error| format!("read the {what} of the HTTP server from `{}`: {error}", file.display());
+    file::read(file, BYTES_MOST).map_err(failed)
 }
 
 fn config(files: &TlsFiles, contents: &Contents) -> Result<Arc<ServerConfig>, String> {
     let (certificate, key) = (files.certificate.display(), files.key.display());
-    let chain: Vec<CertificateDer<'_>> =
-        CertificateDer::pem_slice_iter(&contents.certificate).collect::<Result<_, _>>().unwrap_or_default();
+    // Nor is what is wrong with a certificate: a key may stand beside it.
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&contents.certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|_| format!("`{certificate}` has a certificate that cannot be read: write each as PEM"))?;
     if chain.is_empty() {
         return Err(format!("`{certificate}` has no certificate: it begins with `-----BEGIN CERTIFICATE-----`"));
     }
-    let chain: Vec<CertificateDer<'static>> = chain.into_iter().map(CertificateDer::into_owned).collect();
     // What is wrong with a key is not repeated: it might show a part of it.
     let private = PrivateKeyDer::from_pem_slice(contents.key.expose())
         .map_err(|_| format!("`{key}` has no key: it begins with `-----BEGIN PRIVATE KEY-----`"))?;
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
+        .map_err(|error| causes::chain(&error))?
         .with_no_client_auth()
         .with_single_cert(chain, private)
-        .map_err(|error| format!("`{certificate}` and `{key}` cannot be used together: {error}"))?;
+        .map_err(|error| format!("`{certificate}` and `{key}` cannot be used together: {}", causes::chain(&error)))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }
@@ -168,6 +175,7 @@ fn config(files: &TlsFiles, contents: &Contents) -> Result<Arc<ServerConfig>, St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn pair(folder: &Path, name: &str) -> TlsFiles {
         let key = rcgen::KeyPair::generate().unwrap();
@@ -186,11 +194,17 @@ mod tests {
         assert!(Tls::open(one.clone()).is_ok());
         let no_key = folder.path().join("none.key");
         fs::write(&no_key, "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n").unwrap();
+        let [half, large] = ["half", "large"].map(|name| folder.path().join(name));
+        let good = fs::read_to_string(&one.certificate).unwrap();
+        fs::write(&half, format!("{good}-----BEGIN CERTIFICATE-----\nhunter2\n")).unwrap();
+        fs::write(&large, good + &"\n".repeat(1 << 20)).unwrap();
         for (files, found) in [
             (TlsFiles { key: two.key.clone(), ..one.clone() }, "cannot be used together"),
             (TlsFiles { key: one.certificate.clone(), ..one.clone() }, "has no key"),
             (TlsFiles { key: no_key, ..one.clone() }, "none.key"),
             (TlsFiles { certificate: one.key.clone(), ..one.clone() }, "has no certificate"),
+            (TlsFiles { certificate: half, ..one.clone() }, "has a certificate that cannot be read"),
+            (TlsFiles { certificate: large, ..one.clone() }, "it has more than 1048576 bytes"),
             (TlsFiles { certificate: folder.path().join("none"), ..one.clone() }, "No such file"),
             (TlsFiles { certificate: folder.path().to_owned(), ..one.clone() }, "not a regular file"),
         ] {
@@ -211,5 +225,24 @@ mod tests {
         assert!(Arc::ptr_eq(&tls.config(), &before));
         assert_eq!(tls.take(contents(&two).unwrap()), Ok(true));
         assert!(!Arc::ptr_eq(&tls.config(), &before));
+    }
+
+    #[test]
+    fn a_pair_that_does_not_fit_is_said_at_the_second_look_and_once() {
+        let (bad, worse) = (|| Err("half".to_owned()), || Err("none".to_owned()));
+        let mut looks = Looks::default();
+        assert_eq!(looks.hear(Ok(false)), None);
+        assert_eq!(looks.hear(bad()), None, "the other file may be on its way");
+        assert_eq!(looks.hear(Ok(true)), Some(Ok(())), "as it was");
+        assert_eq!(
+            (looks.hear(bad()), looks.hear(bad()), looks.hear(bad())),
+            (None, Some(bad().map(|_: bool| ())), None)
+        );
+        assert_eq!(
+            (looks.hear(worse()), looks.hear(worse())),
+            (None, Some(worse().map(|_: bool| ()))),
+            "another reason"
+        );
+        assert_eq!((looks.hear(Ok(false)), looks.hear(Ok(false))), (Some(Ok(())), None), "in order again");
     }
 }

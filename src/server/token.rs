@@ -4,7 +4,9 @@
 use super::Site;
 use super::problem::Problem;
 use super::serve::Remote;
+use super::turn::Turn;
 use crate::clock::Boot;
+use crate::file;
 use crate::secret::Secret;
 use crate::telemetry::events;
 use axum::extract::MatchedPath;
@@ -19,9 +21,6 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use std::fs::File;
-use std::io;
-use std::io::Read;
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,8 +28,6 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 use subtle::ConstantTimeEq;
-use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
 /// A shorter token can be guessed.
 const LEAST: usize = 16;
@@ -46,6 +43,7 @@ const SAID_EVERY: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Token {
     file: Option<PathBuf>,
+    turn: Turn,
     denied: Mutex<Denied>,
 }
 
@@ -59,41 +57,34 @@ struct Denied {
 /// Reads a token.
 ///
 /// # Errors
-/// The file cannot be read, or has no token that is worth the name.
-pub fn read(file: &Path) -> io::Result<Secret<String>> {
-    let mut text = String::new();
-    // A pipe would be waited for, at each request.
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    File::open(file)?.take(MOST).read_to_string(&mut text)?;
+/// In words: the file cannot be read, or has no token that is worth the name.
+pub fn read(file: &Path) -> Result<Secret<String>, String> {
+    let text = file::read_text(file, MOST).map_err(|error| error.to_string())?;
     let text = text.trim();
     let is_one = text.len() >= LEAST && text.bytes().all(|byte| byte.is_ascii_graphic());
-    let refused = || {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("a token is one word of at least {LEAST} letters and digits"),
-        )
-    };
+    let refused = || format!("a token is one word of at least {LEAST} letters and digits");
     if is_one { Ok(Secret::new(text.to_owned())) } else { Err(refused()) }
 }
 
 impl Token {
     /// In a file, that is read at each request: it may be another by then.
     pub fn new(file: Option<PathBuf>) -> Self {
-        Self { file, denied: Mutex::default() }
+        Self { file, turn: Turn::default(), denied: Mutex::default() }
+    }
+
+    fn file(&self) -> Result<PathBuf, Problem> {
+        let detail =
+            "this daemon has no token, and so nobody may act: start it with --api-token-file, or use the command line";
+        self.file.clone().ok_or_else(|| Problem::new(StatusCode::FORBIDDEN, "actions_disabled", detail))
     }
 
     async fn wanted(&self) -> Result<Secret<String>, Problem> {
-        let Some(file) = self.file.clone() else {
-            let detail = "this daemon has no token, and so nobody may act: start it with --api-token-file, or use the command line";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "actions_disabled", detail));
-        };
+        let file = self.file()?;
         let unreadable = |detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "token_unreadable", detail);
-        match timeout(READ_WITHIN, spawn_blocking(move || read(&file))).await {
-            Ok(Ok(Ok(token))) => Ok(token),
-            Ok(Ok(Err(error))) => Err(unreadable(format!("the daemon cannot read its token file: {error}"))),
-            Ok(Err(_)) | Err(_) => Err(unreadable("the file with the daemon's token has not answered in time".into())),
+        match self.turn.read(READ_WITHIN, move || read(&file)).await {
+            Some(Ok(token)) => Ok(token),
+            Some(Err(error)) => Err(unreadable(format!("the daemon cannot read its token file: {error}"))),
+            None => Err(unreadable("the file with the daemon's token has not answered in time".into())),
         }
     }
 }
@@ -103,12 +94,13 @@ impl Token {
 /// # Errors
 /// It has not, or there is none.
 pub async fn check(site: &Site, headers: &HeaderMap, (route, remote): (&str, Remote)) -> Result<(), Problem> {
-    let wanted = site.token.wanted().await?;
-    let given = bearer(headers);
-    if given.is_some_and(|given| is_same(given, &wanted)) {
+    // Whoever brings nothing is answered without a look at the file.
+    site.token.file()?;
+    let given = bearer(headers).ok_or_else(missing)?;
+    if is_same(given, &site.token.wanted().await?) {
         return Ok(());
     }
-    Err(site.token.denied(site.parts.clock.now().boot, (route, remote), given.is_some()))
+    Err(site.token.denied(site.parts.clock.now().boot, (route, remote)))
 }
 
 /// Lets through what anybody may ask, and whoever has one of the two tokens: as a bearer, or as the password of a browser.
@@ -124,24 +116,27 @@ pub async fn guard(
         return next.run(request).await;
     }
     let headers = request.headers();
-    let given = bearer(headers).map(str::to_owned).or_else(|| password(headers));
+    let Some(given) = bearer(headers).map(str::to_owned).or_else(|| password(headers)) else {
+        return with_question(missing());
+    };
     let wanted = match reading.wanted().await {
         Ok(wanted) => wanted,
         Err(problem) => return problem.into_response(),
     };
-    let is_reader = given.as_ref().is_some_and(|given| is_same(given, &wanted));
     // Whoever may act may read. Without a token for actions, or one that cannot be read, nobody is that.
-    let is_actor = !is_reader
-        && match (&given, site.token.wanted().await) {
-            (Some(given), Ok(wanted)) => is_same(given, &wanted),
-            _ => false,
-        };
-    if is_reader || is_actor {
+    if is_same(&given, &wanted) || site.token.wanted().await.is_ok_and(|wanted| is_same(&given, &wanted)) {
         return next.run(request).await;
     }
     let remote = request.extensions().get::<Remote>().copied();
     let remote = remote.unwrap_or(Remote(([0, 0, 0, 0], 0).into()));
-    let problem = reading.denied(site.parts.clock.now().boot, (route, remote), given.is_some());
+    with_question(reading.denied(site.parts.clock.now().boot, (route, remote)))
+}
+
+fn missing() -> Problem {
+    Problem::new(StatusCode::UNAUTHORIZED, "token_missing", "write `Authorization: Bearer ` and the token")
+}
+
+fn with_question(problem: Problem) -> Response {
     let mut response = problem.into_response();
     // A browser asks for a password then: the user's name does not matter.
     response
@@ -172,13 +167,10 @@ fn is_same(given: &str, wanted: &Secret<String>) -> bool {
 }
 
 impl Token {
-    fn denied(&self, now: Boot, asked: (&str, Remote), is_given: bool) -> Problem {
+    /// Says that somebody brought a wrong one. Who brings none is not worth a line: scanners and browsers begin so.
+    fn denied(&self, now: Boot, asked: (&str, Remote)) -> Problem {
         self.say_denied(now, asked);
-        let (code, detail) = match is_given {
-            false => ("token_missing", "write `Authorization: Bearer ` and the token"),
-            true => ("token_wrong", "that is not this daemon's token"),
-        };
-        Problem::new(StatusCode::UNAUTHORIZED, code, detail)
+        Problem::new(StatusCode::UNAUTHORIZED, "token_wrong", "that is not this daemon's token")
     }
 
     fn say_denied(&self, now: Boot, (route, Remote(remote)): (&str, Remote)) {
@@ -204,6 +196,8 @@ mod tests {
             ("0123456789abcde\n", false),
             ("", false),
             ("two words are not a token", false),
+            // Its beginning is a token, but nobody meant that one.
+            (&"x".repeat(MOST as usize + 1), false),
         ] {
             std::fs::write(&file, text).unwrap();
             assert_eq!(read(&file).is_ok(), is_one, "{text:?}");

@@ -63,15 +63,22 @@ fn without_the_read_token_only_probes_and_metrics_are_answered() {
     for path in ["/livez", "/readyz", "/metrics"] {
         assert_eq!(get(&address, path).status, 200, "{path}");
     }
-    for path in ["/", "/jobs/rare", "/style.css", "/openapi.json", "/api/v1/status", "/api/v1/jobs", "/nowhere"] {
+    let paths = ["/", "/jobs/rare", "/style.css", "/openapi.json", "/api/v1/status", "/api/v1/jobs", "/nowhere"];
+    for path in paths {
         let denied = get(&address, path);
         assert_eq!((denied.status, &denied.json()["code"]), (401, &"token_missing".into()), "{path}");
         assert!(denied.header("www-authenticate").starts_with("Basic "), "a browser asks for it");
         assert!(!denied.body.contains("rare"));
+    }
+    for path in paths.iter().rev() {
         let wrong = send(&address, ("GET", path), &bearer("reading-is-for-people-who-kno"), "");
         assert_eq!((wrong.status, &wrong.json()["code"]), (401, &"token_wrong".into()), "{path}");
     }
-    assert_eq!(daemon.wait_for_event("api_denied")["route"], "/");
+    assert_eq!(
+        daemon.wait_for_event("api_denied")["route"],
+        "other",
+        "the first with a wrong one: those without are no line"
+    );
     let metrics = get(&address, "/metrics").body;
     assert!(metrics.contains("code=\"401\""), "those are counted too");
 }
@@ -104,6 +111,7 @@ fn another_read_token_counts_at_once_and_none_lets_nobody_in() {
     assert_eq!((read(READ), read("another-word-for-the-readers")), (401, 200));
     std::fs::remove_file(table.folder.path().join("read")).unwrap();
     assert_eq!(read("another-word-for-the-readers"), 503);
+    assert_eq!(get(&address, "/api/v1/version").status, 401, "without a word the file is not looked at");
     assert_eq!(get(&address, "/livez").status, 200);
 }
 

@@ -19,7 +19,7 @@ pub fn tls_refused(error: &str) {
     event!(ERROR, "tls_refused", "the HTTP server goes on with the certificate that it has", error);
 }
 
-/// Somebody without the token wanted to act, or to read. `denied`: so often since this was said last.
+/// Somebody with a wrong token wanted to act, or to read. `denied`: so often since this was said last.
 pub fn api_denied(route: &str, remote: IpAddr, denied: u64) {
     event!(
         WARN,
