@@ -274,10 +274,10 @@ impl Daemon {
 
     /// Starts to trace runs, where that is wanted.
     fn trace(&mut self) -> io::Result<Option<Exporter>> {
-        let Settings { me, clock, traces: wanted, place, .. } = &mut self.settings;
+        let Settings { me, clock, metrics, traces: wanted, place, .. } = &mut self.settings;
         let Some(wanted) = wanted.take() else { return Ok(None) };
         let who = Traced { replica: me.as_str(), place };
-        let (tracer, exporter) = traces::start(wanted, &who, Arc::clone(clock))?;
+        let (tracer, exporter) = traces::start(wanted, &who, (Arc::clone(clock), Arc::clone(metrics)))?;
         self.tracer = Some(tracer);
         Ok(Some(exporter))
     }

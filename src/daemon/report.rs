@@ -107,7 +107,7 @@ impl Reporter {
     }
 
     fn log(&mut self, notice: Notice) {
-        let trace = self.spans.hear(&notice, claimed);
+        let trace = self.spans.hear(&notice);
         let claimed = |facts| RunFields { trace: trace.clone(), ..claimed(facts) };
         // About a tick that this replica does not run: it has no token.
         let unclaimed = |facts| RunFields { token: None, ..claimed(facts) };

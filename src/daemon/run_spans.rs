@@ -1,13 +1,12 @@
 //! The spans of this replica's runs, as its notices tell their story: each begins with the claim and ends with the run.
 
+use super::report::claimed;
 use crate::clock::Clock;
 use crate::engine::Notice;
 use crate::engine::RunFacts;
 use crate::job::Ending;
-use crate::job::Outcome;
 use crate::job::RunKey;
 use crate::job::TraceContext;
-use crate::telemetry::events::RunFields;
 use crate::telemetry::traces::Detail;
 use crate::telemetry::traces::RunSpan;
 use crate::telemetry::traces::Tracer;
@@ -17,44 +16,52 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The spans that are open. Where nothing is traced there are none.
+/// The spans of this replica's runs. Where nothing is traced there are none.
 pub struct RunSpans {
     tracer: Option<Tracer>,
     clock: Arc<dyn Clock>,
-    open: BTreeMap<RunKey, RunSpan>,
+    ours: BTreeMap<RunKey, Place>,
+}
+
+/// A run's place in its trace: kept while the run is this replica's, since more may be said of one that has ended.
+struct Place {
+    context: TraceContext,
+    /// None after its end.
+    open: Option<RunSpan>,
 }
 
 impl RunSpans {
     /// None yet.
     pub fn new(tracer: Option<Tracer>, clock: Arc<dyn Clock>) -> Self {
-        Self { tracer, clock, open: BTreeMap::new() }
+        Self { tracer, clock, ours: BTreeMap::new() }
     }
 
     /// Opens the span of a run, tells it what happened, or ends it. Gives its place in its trace, for the line that says
     /// the same.
-    pub fn hear(&mut self, notice: &Notice, fields: impl FnOnce(RunFacts) -> RunFields) -> Option<TraceContext> {
+    pub fn hear(&mut self, notice: &Notice) -> Option<TraceContext> {
         let tracer = self.tracer.as_ref()?;
         let facts = facts_of(notice)?;
         let now = self.clock.now().wall;
         if matches!(notice, Notice::RunClaimed { .. }) {
-            let span = tracer.open(&fields(facts.clone()), now);
-            if let Some(former) = self.open.insert(facts.run.clone(), span) {
-                given_back(former, now);
+            let span = tracer.open(&claimed(facts.clone()), now);
+            let place = Place { context: span.context(), open: Some(span) };
+            if let Some(former) = self.ours.insert(facts.run.clone(), place) {
+                former.give_back(now);
             }
         }
-        let mut span = self.open.remove(&facts.run)?;
-        let context = span.context();
-        if let Some(failure) = tell(&mut span, notice, now) {
-            span.end(now, failure);
-        } else {
-            self.open.insert(facts.run.clone(), span);
+        let place = self.ours.get_mut(&facts.run)?;
+        if let Some(mut span) = place.open.take() {
+            match tell(&mut span, notice, now) {
+                Some(failure) => span.end(now, failure),
+                None => place.open = Some(span),
+            }
         }
-        Some(context)
+        Some(place.context.clone())
     }
 
-    /// The place in its trace of a run that is open.
+    /// The place in its trace of a run that is this replica's.
     pub fn context(&self, run: &RunKey) -> Option<TraceContext> {
-        self.open.get(run).map(RunSpan::context)
+        self.ours.get(run).map(|place| place.context.clone())
     }
 
     /// Whether jobs are told it.
@@ -62,26 +69,27 @@ impl RunSpans {
         self.tracer.as_ref().is_some_and(Tracer::is_handed_on)
     }
 
-    /// Ends the spans of runs that are not this replica's any more: they were given back without a word. `owned`: how many
-    /// it has, so that nothing is searched where nothing can be found.
+    /// Forgets the runs that are not this replica's any more, and ends their spans where that has not been done: they were
+    /// given back without a word. `owned`: how many it has, so that nothing is searched where nothing can be found.
     pub fn keep(&mut self, owned: usize, is_owned: impl Fn(&RunKey) -> bool) {
-        if self.open.len() <= owned {
+        if self.ours.len() <= owned {
             return;
         }
         let now = self.clock.now().wall;
-        let gone: Vec<RunKey> = self.open.keys().filter(|run| !is_owned(run)).cloned().collect();
-        for run in gone {
-            if let Some(span) = self.open.remove(&run) {
-                given_back(span, now);
-            }
+        for (_, place) in self.ours.extract_if(.., |run, _| !is_owned(run)) {
+            place.give_back(now);
         }
     }
 }
 
-/// A run that another replica, or this one, may take again.
-fn given_back(mut span: RunSpan, now: DateTime<Utc>) {
-    span.tell([("onecron.outcome", Some("given_back".into()))]);
-    span.end(now, None);
+impl Place {
+    /// Of a run that another replica, or this one, may take again; if it has not ended before.
+    fn give_back(self, now: DateTime<Utc>) {
+        if let Some(mut span) = self.open {
+            span.tell([("onecron.outcome", Some("given_back".into()))]);
+            span.end(now, None);
+        }
+    }
 }
 
 fn facts_of(notice: &Notice) -> Option<&RunFacts> {
@@ -129,7 +137,7 @@ fn tell(span: &mut RunSpan, notice: &Notice, now: DateTime<Utc>) -> Option<Optio
             let outcome = ("onecron.outcome", Some(ending.outcome.as_str().into()));
             let attempts = ("onecron.attempts", Some(i64::from(*attempts).into()));
             span.tell([attempt(facts), token(facts), attempts, outcome].into_iter().chain(details(ending)));
-            let is_failure = !matches!(ending.outcome, Outcome::Succeeded | Outcome::Replaced | Outcome::Cancelled);
+            let is_failure = ending.outcome.is_failure();
             if is_failure {
                 span.tell([("error.type", Some(ending.outcome.as_str().into()))]);
             }
@@ -162,7 +170,7 @@ fn attempt(facts: &RunFacts) -> Detail {
 }
 
 fn token(facts: &RunFacts) -> Detail {
-    let token = super::report::claimed(facts.clone()).token;
+    let token = claimed(facts.clone()).token;
     ("onecron.token", token.and_then(|token| i64::try_from(token).ok()).map(Into::into))
 }
 
@@ -187,4 +195,87 @@ fn failure(ending: &Ending) -> String {
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::job::JobName;
+    use crate::job::Outcome;
+    use crate::job::Tick;
+    use crate::job::Trigger;
+    use crate::telemetry::traces;
+
+    fn facts(seconds: i64) -> RunFacts {
+        let run = RunKey::new(JobName::new("nightly").unwrap(), Tick::from_seconds(seconds));
+        RunFacts { run, trigger: Trigger::Schedule, start: 1, token: None }
+    }
+
+    fn claim(facts: &RunFacts) -> Notice {
+        Notice::RunClaimed { facts: facts.clone(), took: Duration::ZERO }
+    }
+
+    fn end(facts: &RunFacts, outcome: Outcome) -> Notice {
+        let ending = Ending {
+            outcome,
+            exit_code: None,
+            signal: None,
+            http_status: None,
+            duration_ms: 0,
+            error: String::new(),
+            output_tail: String::new(),
+        };
+        Notice::RunFinished { facts: facts.clone(), ending, attempts: 1, output_bytes: 0, again: false }
+    }
+
+    #[test]
+    fn what_is_said_of_a_run_after_its_end_has_its_trace_and_then_it_is_forgotten() {
+        let (tracer, mut ended) = traces::gathered();
+        let mut spans = RunSpans::new(Some(tracer), Arc::new(SystemClock));
+        let facts = facts(60);
+        let trace = spans.hear(&claim(&facts)).unwrap();
+        assert_eq!(spans.hear(&end(&facts, Outcome::Succeeded)), Some(trace.clone()));
+        assert!(ended().is_some(), "the span ends with the run");
+        spans.keep(1, |_| true);
+        let unrecorded = Notice::RunUnrecorded { facts: facts.clone(), detail: "the store is away".into() };
+        assert_eq!(spans.hear(&unrecorded), Some(trace));
+        spans.keep(0, |_| false);
+        assert_eq!((spans.hear(&unrecorded), spans.context(&facts.run)), (None, None));
+        assert!(ended().is_none(), "it has one end");
+    }
+
+    #[test]
+    fn a_run_that_is_not_ours_any_more_was_given_back_and_the_others_go_on() {
+        let (tracer, mut ended) = traces::gathered();
+        let mut spans = RunSpans::new(Some(tracer), Arc::new(SystemClock));
+        let (gone, kept) = (facts(60), facts(120));
+        let lost = spans.hear(&claim(&gone)).unwrap();
+        spans.hear(&claim(&kept)).unwrap();
+        spans.keep(1, |run| *run == kept.run);
+        let span = ended().unwrap();
+        assert_eq!(u128::from_be_bytes(span.span_context.trace_id().to_bytes()), lost.trace);
+        let is_given_back = |span: &opentelemetry_sdk::trace::SpanData| {
+            span.attributes
+                .iter()
+                .any(|pair| pair.key.as_str() == "onecron.outcome" && pair.value.as_str() == "given_back")
+        };
+        assert!(is_given_back(&span) && ended().is_none(), "{span:?}");
+        assert!(spans.context(&gone.run).is_none() && spans.context(&kept.run).is_some());
+        // Claimed again before anybody heard that it was given back.
+        spans.hear(&claim(&kept)).unwrap();
+        assert!(is_given_back(&ended().unwrap()));
+    }
+
+    #[test]
+    fn a_span_is_an_error_where_the_outcome_is_a_failure() {
+        for &outcome in Outcome::ALL {
+            let (tracer, mut ended) = traces::gathered();
+            let mut spans = RunSpans::new(Some(tracer), Arc::new(SystemClock));
+            spans.hear(&claim(&facts(60)));
+            spans.hear(&end(&facts(60), outcome));
+            let is_error = matches!(ended().unwrap().status, opentelemetry::trace::Status::Error { .. });
+            assert_eq!(is_error, outcome.is_failure(), "{outcome}");
+        }
+    }
 }

@@ -158,6 +158,7 @@ fn raise_events_of_the_daemon() {
     tracing_started("http://collector:4318/v1/traces", "always_on");
     trace_export_failed("connection refused");
     trace_export_recovered();
+    spans_rejected(1, "too old");
     spans_dropped(3);
     log_dropped(1, 2);
 }

@@ -84,8 +84,10 @@ words! {
 }
 
 mod notifications;
+mod spans;
 
 pub use notifications::Notified;
+pub use spans::SpanLoss;
 
 words! {
     /// A request to the store.
@@ -232,6 +234,7 @@ impl Metrics {
                 families.store_requests.with_label_values(&[store.as_str(), operation.as_str(), result.as_str()]);
             }
         }
+        self.begin_spans();
         set(&families.start_time, &[], seconds(self.clock.now().wall));
     }
 

@@ -1,12 +1,14 @@
 //! Traces of runs, as a collector receives them.
 
 use crate::processes::until;
+use crate::support::client::get;
 use crate::support::daemon::Daemon;
 use crate::support::daemon::LIMIT;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
 use crate::support::server::free_port;
 use crate::support::web::Act;
+use crate::support::web::Authority;
 use crate::support::web::Seen;
 use crate::support::web::Web;
 use crate::support::web::answer;
@@ -286,13 +288,23 @@ fn a_batch_that_may_pass_is_sent_again_and_one_that_is_refused_is_not() {
 
 #[test]
 fn spans_that_a_collector_rejects_are_counted_as_lost() {
-    let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "too old".to_owned() };
+    let partial = ExportTracePartialSuccess { rejected_spans: 1, error_message: "too old\nfor hunter2".to_owned() };
     let body = ExportTraceServiceResponse { partial_success: Some(partial) }.encode_to_vec();
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
     let web = Web::start(move |_| vec![Act::Send([head.as_bytes(), &body].concat())]);
     let table = Table::new(OFTEN);
-    let daemon = traced(&table, &web.url("")).start();
+    let launch = traced(&table, &web.url("")).arg("--listen").arg("127.0.0.1:0");
+    let daemon = launch.env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=hunter2").start();
     assert_eq!(daemon.wait_for_event("spans_dropped")["spans"], 1);
+    daemon.wait_for_many(3, |line| line["event"] == "run_finished", LIMIT);
+    let said = daemon.events("spans_rejected");
+    let [rejected] = &said[..] else { panic!("it is said once: {said:?}") };
+    assert_eq!((&rejected["spans"], &rejected["error"]), (&1.into(), &"too old for ***".into()));
+    assert!(daemon.events("trace_export_failed").is_empty(), "the others have arrived");
+    let address = text(&daemon.wait_for_event("http_listening"), "address");
+    let metrics = get(&address, "/metrics").body;
+    assert!(metrics.contains("onecron_spans_lost_total{reason=\"queue_full\"} 0\n"), "{metrics}");
+    assert!(!metrics.contains("onecron_spans_lost_total{reason=\"rejected\"} 0\n"), "{metrics}");
 }
 
 #[test]
@@ -304,4 +316,40 @@ fn what_cannot_be_done_is_said_at_the_start_and_nothing_else_changes() {
     assert!(warning["detail"].as_str().unwrap().contains("http/protobuf"), "{warning}");
     finished(&daemon);
     assert_eq!(web.connections(), 0);
+}
+
+#[test]
+fn a_private_authority_vouches_for_a_collector_and_another_one_counts_when_it_is_written() {
+    let (table, authority, stranger) = (Table::new(OFTEN), Authority::new(), Authority::new());
+    let web = Web::secure(&authority, |_| ok());
+    let file = table.folder.path().join("collector.pem");
+    std::fs::copy(stranger.file(), &file).unwrap();
+    let launch = traced(&table, &web.url("")).env("OTEL_EXPORTER_OTLP_CERTIFICATE", &file.display().to_string());
+    let daemon = launch.start();
+    let error = text(&daemon.wait_for_event("trace_export_failed"), "error");
+    assert!(error.contains("invalid peer certificate"), "to the last cause: {error}");
+    assert!(web.seen().is_empty());
+    std::fs::remove_file(&file).unwrap();
+    let is_of_the_file =
+        |line: &Value| line["event"] == "trace_export_failed" && text(line, "error").contains("collector.pem");
+    daemon.wait_for(is_of_the_file, LIMIT);
+    std::fs::copy(authority.file(), &file).unwrap();
+    daemon.wait_for_event("trace_export_recovered");
+    span_of(&web, run_id(&finished(&daemon)));
+}
+
+#[test]
+fn a_job_is_told_no_trace_where_nobody_wants_that_and_its_own_word_wins() {
+    let own = "  - {name: own, schedule: '* * * * * *', command: 'echo told $TRACEPARENT', env: {TRACEPARENT: mine}}\n";
+    let (table, web) = (Table::new(own), collector());
+    let daemon = traced(&table, &web.url("")).start();
+    let said = daemon.wait_for_event("run_output");
+    assert_eq!(said["line"], "told mine");
+    assert!(said["trace_id"].is_string(), "it is traced all the same: {said}");
+
+    let table = Table::new(OFTEN);
+    let daemon = traced(&table, &web.url("")).env("OTEL_PROPAGATORS", "none").start();
+    let said = daemon.wait_for_event("run_output");
+    assert_eq!(said["line"], "told");
+    span_of(&web, run_id(&said));
 }

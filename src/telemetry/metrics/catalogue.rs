@@ -108,6 +108,7 @@ catalogue! {
         run_retries = "onecron_run_retries_total" ["job_name"] "Failed attempts that another one follows.";
         run_output_truncated = "onecron_run_output_truncated_total" ["job_name"] "Output lines that were cut, or dropped from the log.";
         notifications = "onecron_notifications_total" ["notifier", "result"] "Things that a notifier was to be told.";
+        spans_lost = "onecron_spans_lost_total" ["reason"] "Spans of runs that reach no collector.";
         http_requests = "onecron_http_requests_total" ["route", "method", "code"] "HTTP requests served.";
         cpu_seconds = "process_cpu_seconds_total" [] "User and system CPU time of the daemon itself.";
     }

@@ -4,13 +4,18 @@
 use super::settings::TraceSettings;
 use super::spool::Counts;
 use super::spool::Spans;
+use crate::causes;
+use crate::chance;
 use crate::clock::Boot;
 use crate::clock::Clock;
+use crate::file;
 use crate::job::CA_FILE_BYTES_MOST;
 use crate::job::authorities;
 use crate::telemetry::events;
+use crate::telemetry::metrics::SpanLoss;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTracePartialSuccess;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
@@ -18,6 +23,7 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use prost::Message;
+use prost::bytes::Bytes;
 use reqwest::Client;
 use reqwest::StatusCode;
 use reqwest::header::CONTENT_ENCODING;
@@ -29,13 +35,7 @@ use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
-use std::collections::hash_map::RandomState;
-use std::error::Error;
-use std::fs;
-use std::fs::File;
-use std::hash::BuildHasher;
 use std::io;
-use std::io::Read;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,12 +49,14 @@ use tokio::time::timeout;
 
 /// So often a batch is tried, where another try may help.
 const TRIES: u32 = 4;
-/// How long to wait before the second try; twice as long before each further one. A random part of it is added.
+/// How long to wait before the second try; twice as long before each further one. Up to a half more or less.
 const WAIT: Duration = Duration::from_secs(1);
 /// So often at most it is said that spans were dropped, while that goes on.
 const SAID_EVERY: Duration = Duration::from_secs(60);
 /// More of an answer is not read.
 const ANSWER_MOST: usize = 64 << 10;
+/// More of what a collector says is not logged.
+const WORDS_MOST: usize = 300;
 
 /// What sends spans away, until it is told to finish.
 #[derive(Debug)]
@@ -83,6 +85,7 @@ impl Exporter {
             closing: is_closing,
             clock,
             failing: None,
+            rejecting: None,
             said_at: None,
         };
         thread::Builder::new().name("traces".to_owned()).spawn(move || {
@@ -113,13 +116,16 @@ impl Exporter {
 struct Post {
     settings: TraceSettings,
     resource: ResourceAttributesWithSchema,
-    /// Made when the first batch is sent: the system's certificates are read for it.
+    /// Made when the first batch is sent, and again after one that found no way to the collector: authorities are read for it, and
+    /// may be others by then.
     client: Option<Client>,
     spans: Spans,
     closing: watch::Receiver<bool>,
     clock: Arc<dyn Clock>,
     /// How the last post failed.
     failing: Option<String>,
+    /// What the collector said of spans that it did not take, or took with a warning.
+    rejecting: Option<String>,
     said_at: Option<Boot>,
 }
 
@@ -157,23 +163,23 @@ impl Post {
             let _ = timeout(delay, more).await;
             let count = batch.len() as u64;
             let spans = group_spans_by_resource_and_scope(batch, &self.resource);
-            let body = ExportTraceServiceRequest { resource_spans: spans }.encode_to_vec();
-            let refused = self.deliver(&body, count).await;
-            self.spans.counts.settle(count, refused);
+            let body = Packed::of(ExportTraceServiceRequest { resource_spans: spans }.encode_to_vec(), &self.settings);
+            let lost = self.deliver(&body, count).await;
+            self.spans.counts.settle(count, lost);
             self.say_dropped();
         }
     }
 
-    /// How many of so many spans nobody will get.
-    async fn deliver(&mut self, body: &[u8], count: u64) -> u64 {
+    /// How many of so many spans nobody will get, and why.
+    async fn deliver(&mut self, body: &Packed, count: u64) -> (u64, SpanLoss) {
         for tries in 1..=TRIES {
             match self.post(body).await {
-                Ok(rejected) => {
+                Ok(partial) => {
                     if self.failing.take().is_some() {
                         events::trace_export_recovered();
                         self.said_at = None;
                     }
-                    return rejected.min(count);
+                    return (self.rejected(partial).min(count), SpanLoss::Rejected);
                 }
                 Err(Failure { found, may_pass }) => {
                     if self.failing.as_ref() != Some(&found) {
@@ -181,20 +187,31 @@ impl Post {
                         self.failing = Some(found);
                     }
                     if !may_pass || tries == TRIES || *self.closing.borrow() {
-                        return count;
+                        return (count, SpanLoss::Undelivered);
                     }
                     self.wait(WAIT * (1 << (tries - 1))).await;
                 }
             }
         }
-        count
+        (count, SpanLoss::Undelivered)
+    }
+
+    /// How many the collector did not take; what it says of that is said once, until it takes all without a word.
+    fn rejected(&mut self, partial: ExportTracePartialSuccess) -> u64 {
+        let spans = u64::try_from(partial.rejected_spans).unwrap_or(0);
+        let words = words(&partial.error_message, &self.settings);
+        if spans == 0 && words.is_empty() {
+            self.rejecting = None;
+        } else if self.rejecting.as_ref() != Some(&words) {
+            events::spans_rejected(spans, &words);
+            self.rejecting = Some(words);
+        }
+        spans
     }
 
     /// Waits before the next try; the last one comes at once when the daemon ends.
     async fn wait(&mut self, wait: Duration) {
-        let spread = RandomState::new().hash_one(self.failing.as_deref()) % 1000;
-        let wait = wait + wait.mul_f64(spread as f64 / 2000.0);
-        let _ = timeout(wait, self.closing.wait_for(|is_closing| *is_closing)).await;
+        let _ = timeout(chance::around(wait, 0.5), self.closing.wait_for(|is_closing| *is_closing)).await;
     }
 
     fn say_dropped(&mut self) {
@@ -209,21 +226,20 @@ impl Post {
         }
     }
 
-    /// Sends a batch. How many of it the other end did not take.
-    async fn post(&mut self, body: &[u8]) -> Result<u64, Failure> {
+    /// Sends a batch. What the other end did not take of it.
+    async fn post(&mut self, body: &Packed) -> Result<ExportTracePartialSuccess, Failure> {
         let client = match &self.client {
             Some(client) => client.clone(),
             None => self.client.insert(client(&self.settings)?).clone(),
         };
         let mut request = client.post(self.settings.endpoint.clone()).header(CONTENT_TYPE, "application/x-protobuf");
-        let body = if self.settings.is_compressed {
+        if body.is_compressed {
             request = request.header(CONTENT_ENCODING, "gzip");
-            gzip(body).map_err(|error| Failure::lasting(format!("compress spans: {error}")))?
-        } else {
-            body.to_vec()
-        };
-        let unsent = |error: reqwest::Error| Failure { found: describe(&error.without_url()), may_pass: true };
-        let mut response = request.body(body).send().await.map_err(unsent)?;
+        }
+        let unsent = |error: reqwest::Error| Failure { found: causes::found(&error.without_url()), may_pass: true };
+        let sent = request.body(body.bytes.clone()).send().await;
+        self.client.take_if(|_| sent.as_ref().is_err_and(reqwest::Error::is_connect));
+        let mut response = sent.map_err(unsent)?;
         let status = response.status();
         if !status.is_success() {
             let may_pass = matches!(
@@ -239,14 +255,36 @@ impl Post {
         while let Some(chunk) = response.chunk().await.map_err(unsent)? {
             answer.extend_from_slice(&chunk);
             if answer.len() > ANSWER_MOST {
-                return Ok(0);
+                return Ok(ExportTracePartialSuccess::default());
             }
         }
         // An answer that says nothing, or nothing that can be read, takes all.
         let answer = ExportTraceServiceResponse::decode(&answer[..]).unwrap_or_default();
-        let rejected = answer.partial_success.map_or(0, |partial| partial.rejected_spans);
-        Ok(u64::try_from(rejected).unwrap_or(0))
+        Ok(answer.partial_success.unwrap_or_default())
     }
+}
+
+/// A batch as it is sent, at each try.
+struct Packed {
+    bytes: Bytes,
+    is_compressed: bool,
+}
+
+impl Packed {
+    fn of(plain: Vec<u8>, settings: &TraceSettings) -> Self {
+        // It is in memory already, and cannot fail; if it did, a plain one is as good.
+        let gzip = settings.is_compressed.then(|| gzip(&plain).ok()).flatten();
+        let is_compressed = gzip.is_some();
+        Self { bytes: gzip.unwrap_or(plain).into(), is_compressed }
+    }
+}
+
+/// What a collector says, as it may be logged: one short line, without what it was sent as a header.
+fn words(text: &str, settings: &TraceSettings) -> String {
+    let values = settings.headers.iter().map(|(_, value)| value.expose()).filter(|value| !value.is_empty());
+    let text = values.fold(text.to_owned(), |text, value| text.replace(value, "***"));
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().filter(|c| !c.is_control()).take(WORDS_MOST).collect()
 }
 
 fn gzip(body: &[u8]) -> io::Result<Vec<u8>> {
@@ -270,7 +308,7 @@ fn client(settings: &TraceSettings) -> Result<Client, Failure> {
     let roots = if secure { roots(settings.authorities.as_deref())? } else { RootCertStore::empty() };
     let tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Failure::lasting(error.to_string()))?
+        .map_err(|error| Failure::lasting(causes::chain(&error)))?
         .with_root_certificates(roots)
         .with_no_client_auth();
     Client::builder()
@@ -282,7 +320,7 @@ fn client(settings: &TraceSettings) -> Result<Client, Failure> {
         .connect_timeout(settings.timeout)
         .tls_backend_preconfigured(tls)
         .build()
-        .map_err(|error| Failure::lasting(describe(&error.without_url())))
+        .map_err(|error| Failure::lasting(causes::found(&error.without_url())))
 }
 
 /// Whose word the collector's certificate is taken on.
@@ -301,27 +339,6 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, Failure> {
         found: format!("read the collector's authorities from `{}`: {found}", file.display()),
         may_pass: true,
     };
-    // A pipe would be waited for.
-    if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
-        return Err(failed("it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(CA_FILE_BYTES_MOST).read_to_end(&mut bytes))
-        .map_err(|error| failed(error.to_string()))?;
+    let bytes = file::read(file, CA_FILE_BYTES_MOST).map_err(|error| failed(error.to_string()))?;
     authorities(&bytes).map_err(failed)
-}
-
-/// An error and its causes, without the words that only name a layer.
-fn describe(error: &reqwest::Error) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if !text.starts_with("client error (") && !words.iter().any(|word| word.contains(&text)) {
-            words.push(text);
-        }
-        next = cause.source();
-    }
-    if words.is_empty() { error.to_string() } else { words.join(": ") }
 }

@@ -19,6 +19,7 @@ pub use settings::read;
 
 use super::events::RunFields;
 use super::logging::Place;
+use super::metrics::Metrics;
 use crate::clock::Clock;
 use crate::job::TraceContext;
 use chrono::DateTime;
@@ -63,13 +64,17 @@ impl fmt::Debug for Tracer {
     }
 }
 
-/// Starts to trace: what opens spans, and what sends them away.
+/// Starts to trace: what opens spans, and what sends them away. Spans that are lost are counted.
 ///
 /// # Errors
 /// The system gives no thread, or none of what a runtime needs.
-pub fn start(settings: TraceSettings, who: &Traced<'_>, clock: Arc<dyn Clock>) -> io::Result<(Tracer, Exporter)> {
+pub fn start(
+    settings: TraceSettings,
+    who: &Traced<'_>,
+    (clock, metrics): (Arc<dyn Clock>, Arc<Metrics>),
+) -> io::Result<(Tracer, Exporter)> {
     let is_handed_on = settings.is_handed_on;
-    let (spool, spans) = spool::new(settings.queue);
+    let (spool, spans) = spool::new(settings.queue, metrics);
     let resource = resource(&settings, who);
     let provider = SdkTracerProvider::builder()
         .with_sampler(settings.sampler.clone())
@@ -79,6 +84,16 @@ pub fn start(settings: TraceSettings, who: &Traced<'_>, clock: Arc<dyn Clock>) -
     let tracer = Tracer { tracer: provider.tracer("onecron"), is_handed_on };
     let exporter = Exporter::start(settings, (spans, &resource), (provider, clock))?;
     Ok((tracer, exporter))
+}
+
+/// What opens spans for a test, and gives those that have ended.
+#[cfg(test)]
+pub fn gathered() -> (Tracer, impl FnMut() -> Option<opentelemetry_sdk::trace::SpanData>) {
+    let clock = Arc::new(crate::clock::SystemClock);
+    let (spool, mut spans) = spool::new(64, Arc::new(Metrics::new(clock, "memory:")));
+    let provider = SdkTracerProvider::builder().with_span_processor(spool).build();
+    let tracer = Tracer { tracer: provider.tracer("onecron"), is_handed_on: true };
+    (tracer, move || spans.queue.try_recv().ok())
 }
 
 /// What is told of every span. The variables win: whoever sets them knows why.

@@ -171,8 +171,12 @@ impl Reader<'_> {
     }
 
     fn endpoint(&mut self, name: &'static str, text: &str) -> Option<Url> {
-        let full = if name == ENDPOINT { format!("{}/v1/traces", text.trim_end_matches('/')) } else { text.to_owned() };
-        match Url::parse(&full).ok().filter(|url| ["http", "https"].contains(&url.scheme()) && url.has_host()) {
+        match Url::parse(text).ok().filter(|url| ["http", "https"].contains(&url.scheme()) && url.has_host()) {
+            // In front of a query, where there is one.
+            Some(mut url) if name == ENDPOINT => {
+                url.set_path(&format!("{}/v1/traces", url.path().trim_end_matches('/')));
+                Some(url)
+            }
             Some(url) => Some(url),
             None => {
                 let shown = without_password(text);
@@ -331,6 +335,11 @@ mod tests {
             endpoint(&[(ENDPOINT, "https://otlp.example.org/otlp/")]),
             "https://otlp.example.org/otlp/v1/traces"
         );
+        assert_eq!(
+            endpoint(&[(ENDPOINT, "https://otlp.example.org/otlp/?tenant=a/b")]),
+            "https://otlp.example.org/otlp/v1/traces?tenant=a/b"
+        );
+        assert_eq!(endpoint(&[(ENDPOINT, "http://collector:4318?x=1")]), "http://collector:4318/v1/traces?x=1");
         assert_eq!(endpoint(&[HERE, (TRACES_ENDPOINT, "http://other:1/in")]), "http://other:1/in");
     }
 

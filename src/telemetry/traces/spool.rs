@@ -1,5 +1,7 @@
 //! Spans that have ended, on their way to whoever sends them.
 
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::SpanLoss;
 use opentelemetry::Context;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::Span;
@@ -22,19 +24,21 @@ pub(super) struct Spool {
 }
 
 /// Where spans are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counts {
     /// Taken, and neither delivered nor lost yet.
     pub(super) outstanding: AtomicU64,
     /// Lost, and that was not said yet.
     dropped: AtomicU64,
+    metrics: Arc<Metrics>,
 }
 
 impl Counts {
     /// Of so many that were taken, this part is lost, and the rest delivered.
-    pub(super) fn settle(&self, count: u64, lost: u64) {
+    pub(super) fn settle(&self, count: u64, (lost, why): (u64, SpanLoss)) {
         self.outstanding.fetch_sub(count, Ordering::Relaxed);
         self.dropped.fetch_add(lost, Ordering::Relaxed);
+        self.metrics.spans_lost(why, lost);
     }
 
     /// What is to be said.
@@ -50,10 +54,10 @@ pub(super) struct Spans {
     pub(super) counts: Arc<Counts>,
 }
 
-/// A queue for so many spans.
-pub(super) fn new(most: usize) -> (Spool, Spans) {
+/// A queue for so many spans; those that are lost are counted.
+pub(super) fn new(most: usize, metrics: Arc<Metrics>) -> (Spool, Spans) {
     let (sender, queue) = mpsc::channel(most);
-    let counts = Arc::<Counts>::default();
+    let counts = Arc::new(Counts { outstanding: AtomicU64::new(0), dropped: AtomicU64::new(0), metrics });
     (Spool { sender: Mutex::new(Some(sender)), counts: Arc::clone(&counts) }, Spans { queue, counts })
 }
 
@@ -68,7 +72,7 @@ impl SpanProcessor for Spool {
         // Before it is sent: whoever gets it may settle it at once.
         self.counts.outstanding.fetch_add(1, Ordering::Relaxed);
         if sender.as_ref().is_none_or(|sender| sender.try_send(span).is_err()) {
-            self.counts.settle(1, 1);
+            self.counts.settle(1, (1, SpanLoss::QueueFull));
         }
     }
 
@@ -86,13 +90,14 @@ impl SpanProcessor for Spool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::SystemClock;
     use opentelemetry::trace::Tracer;
     use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::trace::Sampler;
     use opentelemetry_sdk::trace::SdkTracerProvider;
 
     fn provider(most: usize, sampler: Sampler) -> (SdkTracerProvider, Spans) {
-        let (spool, spans) = new(most);
+        let (spool, spans) = new(most, Arc::new(Metrics::new(Arc::new(SystemClock), "memory:")));
         (SdkTracerProvider::builder().with_sampler(sampler).with_span_processor(spool).build(), spans)
     }
 
@@ -103,6 +108,8 @@ mod tests {
             drop(provider.tracer("test").start("run"));
         }
         assert_eq!((spans.counts.take_dropped(), spans.counts.outstanding.load(Ordering::Relaxed)), (3, 2));
+        let counted = spans.counts.metrics.render();
+        assert!(counted.contains("onecron_spans_lost_total{reason=\"queue_full\"} 3\n"), "{counted}");
         assert!(provider.shutdown().is_ok());
         let sent = std::iter::from_fn(|| spans.queue.blocking_recv()).count();
         assert_eq!(sent, 2, "those that were in time are there, and the queue has an end");
