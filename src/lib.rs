@@ -37,7 +37,7 @@
 //! 8. [`admin`]: what people ask of a fleet, through its store. [`notify`]: what those are told whom jobs name.
 //! 9. [`server`]: what a daemon answers over HTTP.
 //! 10. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments. [`causes`], [`chance`], [`file`],
-//!     [`percent`]: one thing each that several of the others need.
+//!     [`percent`], [`shell`]: one thing each that several of the others need.
 //!
 //! A module uses modules of lower rank only (`tests/tidy.rs`). `docs/architecture.md` has more, `docs/guarantees.md`
 //! says what comes of it.
@@ -59,5 +59,6 @@ pub mod percent;
 pub mod schedule;
 pub mod secret;
 pub mod server;
+pub mod shell;
 pub mod store;
 pub mod telemetry;

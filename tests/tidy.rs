@@ -13,6 +13,7 @@ const RANKS: &[(&str, u8)] = &[
     ("percent", 0),
     ("schedule", 0),
     ("secret", 0),
+    ("shell", 0),
     ("job", 1),
     ("clock", 1),
     ("engine", 2),

@@ -162,6 +162,13 @@ impl Problem {
     }
 }
 
+impl Problem {
+    /// What to write instead, in one line; empty where nothing is known.
+    pub fn hint_in_a_line(&self) -> String {
+        self.hint.iter().flat_map(|hint| hint.chars()).map(visible).collect()
+    }
+}
+
 impl fmt::Display for Problem {
     /// `file:line:col: error[CODE]: path: message`, the source line with carets, and the hint; several lines, without
     /// a line end after the last.

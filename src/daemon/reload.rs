@@ -253,7 +253,7 @@ impl Reloader {
             Err(trouble) => {
                 let shown: Vec<String> = self.origin.paths.iter().map(|path| path.display().to_string()).collect();
                 let first = format!("{}: {}", shown.join(","), trouble.text());
-                self.refuse(cause, trouble.key(), (1, first));
+                self.refuse(cause, trouble.key(), (1, first, String::new()));
                 return Some(());
             }
         };
@@ -271,16 +271,19 @@ impl Reloader {
             Ok(loading) => loading.await.expect("nothing in there panics"),
             Err(error) => {
                 let trouble = Trouble::Unread(error);
-                self.refuse(cause, trouble.key(), (1, trouble.text()));
+                self.refuse(cause, trouble.key(), (1, trouble.text(), String::new()));
                 return Some(());
             }
         };
         match loaded {
             Err(problems) => {
                 let first = problems.iter().find(|problem| problem.severity == Severity::Error);
-                let first = first.map_or_else(String::new, config::Problem::in_a_line);
-                let first = self.origin.table.scheduler.redact.text(&first).into_owned();
-                self.refuse(cause, &fingerprint, (problems.len(), first));
+                let shown = |text: fn(&config::Problem) -> String| {
+                    let text = first.map(text).unwrap_or_default();
+                    self.origin.table.scheduler.redact.text(&text).into_owned()
+                };
+                let (line, hint) = (shown(config::Problem::in_a_line), shown(config::Problem::hint_in_a_line));
+                self.refuse(cause, &fingerprint, (problems.len(), line, hint));
                 Some(())
             }
             Ok(loaded) if loaded.table.revision == self.origin.table.revision => {
@@ -293,17 +296,17 @@ impl Reloader {
         }
     }
 
-    fn refuse(&mut self, cause: Cause, key: &str, (problems, first): (usize, String)) {
+    fn refuse(&mut self, cause: Cause, key: &str, (problems, first, hint): (usize, String, String)) {
         self.metrics.reloaded(Reloaded::Refused);
         if self.refused.as_deref() == Some(key) && !cause.is_asked() {
             return;
         }
         let revision = self.origin.table.revision.as_str();
-        events::table_refused(TableRefused { revision, problems, first: &first, cause: cause.as_str() });
+        events::table_refused(TableRefused { revision, problems, first: &first, hint: &hint, cause: cause.as_str() });
         self.refused = Some(key.to_owned());
         let Files { loaded_at, refused: before } = self.board.standing().files;
         let since = before.map_or_else(|| self.clock.now().wall, |before| before.since);
-        self.board.files_changed(Files { loaded_at, refused: Some(Refused { since, problems, first }) });
+        self.board.files_changed(Files { loaded_at, refused: Some(Refused { since, problems, first, hint }) });
     }
 
     fn unchanged(&mut self, cause: Cause) {

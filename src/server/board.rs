@@ -33,6 +33,8 @@ pub struct Refused {
     pub problems: usize,
     /// The first of them, as it may be seen: `file:line:col: code message`.
     pub first: String,
+    /// What to write instead of it; empty where nothing is known.
+    pub hint: String,
 }
 
 /// How it stands with the store.

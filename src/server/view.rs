@@ -111,6 +111,9 @@ pub struct RefusedView {
     pub problems: usize,
     /// The first: `file:line:col: code message`.
     pub first: String,
+    /// What to write instead of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
 }
 
 /// How many jobs are how. A job may be counted in several.
@@ -359,6 +362,7 @@ impl Status {
             since: instant(refused.since),
             problems: refused.problems,
             first: refused.first.clone(),
+            hint: refused.hint.clone(),
         });
         let more = if refused.is_some() { "; the jobs file is refused" } else { "" };
         Self {

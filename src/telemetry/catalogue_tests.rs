@@ -119,7 +119,7 @@ fn raise_events_of_the_daemon() {
     table_unchanged("abc", "signal", false);
     table_unchanged("abc", "timer", true);
     let first = "jobs.yaml:3:5: E204 jobs[0]: `schedule` is required";
-    table_refused(TableRefused { revision: "abc", problems: 2, first, cause: "event" });
+    table_refused(TableRefused { revision: "abc", problems: 2, first, hint: "write another", cause: "event" });
     config_not_reloadable("/etc/onecron/jobs.yaml", "it is mounted alone");
     job_registered(&run().run.job, at);
     job_forgotten(&run().run.job, at);

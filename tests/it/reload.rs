@@ -164,6 +164,7 @@ fn a_bad_file_is_refused_once_and_a_good_one_after_it_is_taken() {
     );
     let first = refused["first"].as_str().unwrap();
     assert!(first.ends_with("E202 jobs[0] \"a\": the key `shcedule` is unknown"), "{first}");
+    assert!(refused["hint"].as_str().unwrap().contains("`schedule`"), "{refused}");
     // A moment in which the timer looked again, and said nothing.
     let said = ask(&daemon, 1, "table_refused");
     assert_eq!((daemon.events("table_refused").len(), &said["first"]), (2, &refused["first"]));

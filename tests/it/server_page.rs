@@ -36,7 +36,9 @@ fn body(address: &str, path: &str) -> String {
 #[test]
 fn the_page_says_at_a_glance_what_is_wrong_and_leads_to_the_run() {
     let table = Table::new(JOBS);
-    let (daemon, address) = start(&table, "memory:");
+    let store = format!("sqlite:{}/it's.db", table.folder.path().display());
+    let daemon = table.launch(&store).arg("--listen").arg("127.0.0.1:0").arg("--namespace").arg("night").start();
+    let address = daemon.wait_for_event("http_listening")["address"].as_str().unwrap().to_owned();
     let finished = daemon.wait_for_job("run_finished", "bad");
     until("it is seen", || body(&address, "/").contains("<h1>1 failing of 3 jobs</h1>"));
     let page = body(&address, "/");
@@ -54,6 +56,15 @@ fn the_page_says_at_a_glance_what_is_wrong_and_leads_to_the_run() {
     }
     let shown = body(&address, &run);
     assert!(shown.contains("failed") && shown.contains("onecron show bad@"), "{shown}");
+    // What is shown works as it is.
+    let command = shown.split("<code>").find_map(|part| part.strip_prefix("onecron show")).unwrap();
+    let words = command.split("</code>").next().unwrap().replace("&#39;", "'");
+    let typed = format!("{} show{words}", env!("CARGO_BIN_EXE_onecron"));
+    let output = std::process::Command::new("sh").arg("-c").arg(&typed).output().unwrap();
+    assert!(
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("exit code 3"),
+        "{typed}: {output:?}"
+    );
     // No script, no style that the policy would not load, and what people write is no markup.
     let good = body(&address, "/jobs/good");
     assert!(good.contains("&lt;b&gt;bold&lt;/b&gt; &amp;") && !good.contains("<b>"), "{good}");
@@ -112,6 +123,10 @@ fn a_refused_table_is_said_on_every_page_for_as_long_as_it_is_so() {
     until("it is said", || body(&address, "/").contains("The jobs file is refused."));
     let page = body(&address, "/jobs/idle");
     assert!(page.contains("jobs.yaml:6:") && page.contains("E302"), "{page}");
+    assert!(page.contains("no command reaches it") && !page.contains("onecron trigger"), "{page}");
+    let refused = get(&address, "/api/v1/status").json()["table"]["refused"].clone();
+    let hint = refused["hint"].as_str().unwrap();
+    assert!(page.contains("Hint: ") && page.contains(hint.split('`').next().unwrap()), "{hint}: {page}");
     assert!(get(&address, "/api/v1/status").json()["table"]["refused"]["first"].as_str().unwrap().contains("E302"));
     assert_eq!(get(&address, "/readyz").status, 200);
     fs::write(table.path(), text).unwrap();

@@ -324,7 +324,8 @@ fn a_private_authority_vouches_for_a_collector_and_another_one_counts_when_it_is
     let web = Web::secure(&authority, |_| ok());
     let file = table.folder.path().join("collector.pem");
     std::fs::copy(stranger.file(), &file).unwrap();
-    let launch = traced(&table, &web.url("")).env("OTEL_EXPORTER_OTLP_CERTIFICATE", &file.display().to_string());
+    let endpoint = format!("https://127.0.0.1:{}", web.port);
+    let launch = traced(&table, &endpoint).env("OTEL_EXPORTER_OTLP_CERTIFICATE", &file.display().to_string());
     let daemon = launch.start();
     let error = text(&daemon.wait_for_event("trace_export_failed"), "error");
     assert!(error.contains("invalid peer certificate"), "to the last cause: {error}");

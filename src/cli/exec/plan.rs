@@ -13,6 +13,7 @@ use crate::secret::Redaction;
 use crate::secret::is_secret_key;
 use crate::secret::without_given;
 use crate::secret::without_password;
+use crate::shell;
 use std::io;
 use std::io::Write;
 
@@ -55,7 +56,7 @@ fn of_command(rows: &mut Rows<'_>, command: &CommandSpec) {
     let mut words: Vec<String> = Vec::new();
     let mut is_secret = false;
     for word in command.program.argv() {
-        words.push(if is_secret { "***".to_owned() } else { quoted(&without_given(word)) });
+        words.push(if is_secret { "***".to_owned() } else { shell::word(&without_given(word)) });
         is_secret = word.starts_with('-') && !word.contains(['=', ' ']) && is_secret_key(word);
     }
     rows.add("runs", words.join(" "));
@@ -121,13 +122,4 @@ fn from(value: &EnvValue) -> String {
         EnvValue::FromEnv(name) => format!("(what the variable {name} has)"),
         EnvValue::FromFile(path) => format!("(what the file {} has)", path.display()),
     }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,6 +1,7 @@
 //! `/jobs/{name}`: one job, what became of its ticks, and what can be done.
 
 use super::Look;
+use super::commands::commands;
 use super::fleet::condition;
 use super::moment;
 use super::nothing;
@@ -84,7 +85,7 @@ fn body(look: &Look, job: &Job, spec: Option<&JobSpec>, past: Result<Vec<RunView
         @if let Some(spec) = spec {
             section aria-labelledby="next" { h2 #next { "Next ticks" } (coming(spec, now)) }
         }
-        (commands(job))
+        (commands(look, &actions(job)))
     }
 }
 
@@ -131,23 +132,14 @@ fn coming(spec: &JobSpec, now: DateTime<Utc>) -> Markup {
     }
 }
 
-/// What can be done, as it is typed.
-fn commands(job: &Job) -> Markup {
+/// What can be done.
+fn actions(job: &Job) -> [(&'static str, String); 3] {
     let name = &job.name;
     let last = job.last_runs.iter().map(|run| run.scheduled_for.as_str()).find(|tick| !tick.contains('+'));
     let tick = last.unwrap_or("2026-03-01T02:00:00Z");
-    html! {
-        section aria-labelledby="commands" {
-            h2 #commands { "Commands" }
-            dl {
-                dt { "Why was a tick not run?" } dd { code { "onecron why " (name) " --at " (tick) } }
-                dt { "Run it now" } dd { code { "onecron trigger " (name) } }
-                @if job.state == "paused" {
-                    dt { "Let it go on" } dd { code { "onecron resume " (name) } }
-                } @else {
-                    dt { "Pause it" } dd { code { "onecron pause " (name) } }
-                }
-            }
-        }
-    }
+    let turn = match job.state {
+        "paused" => ("Let it go on", format!("resume {name}")),
+        _ => ("Pause it", format!("pause {name}")),
+    };
+    [("Why was a tick not run?", format!("why {name} --at {tick}")), ("Run it now", format!("trigger {name}")), turn]
 }

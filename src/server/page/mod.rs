@@ -1,5 +1,6 @@
 //! The fleet as pages for people: without scripts, for a narrow screen as well as a wide one, by keyboard, in light and dark.
 
+mod commands;
 mod fleet;
 mod job;
 mod run;
@@ -83,6 +84,7 @@ fn banners(look: &Look) -> Markup {
             section.banner.bad aria-label="Jobs file" {
                 p { strong { "The jobs file is refused." } " The table before it stays in force (" code { (short(&status.table.revision)) } ", loaded " (ago(&status.table.loaded_at, now)) ")." }
                 pre { (refused.first) }
+                @if !refused.hint.is_empty() { p { "Hint: " (refused.hint) } }
                 p {
                     @if refused.problems > 1 { (refused.problems) " problems, the first is shown. " }
                     "Known since " (ago(&refused.since, now)) ". " code { "onecron validate" } " shows all."
@@ -118,7 +120,7 @@ fn banners(look: &Look) -> Markup {
                 p {
                     strong { "All jobs are paused," } " by " (pause.by) ", since " (ago(&pause.since, now)) "."
                     @if !pause.comment.is_empty() { " “" (pause.comment) "”" }
-                    " " code { "onecron resume --all" } " lets them go on."
+                    @if commands::reach(look) { " " (commands::command(look, "resume --all")) " lets them go on." }
                 }
             }
         }

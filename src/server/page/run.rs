@@ -1,5 +1,7 @@
 //! `/runs/{run_id}`: one run.
 
+use super::Look;
+use super::commands::commands;
 use super::how;
 use super::moment;
 use super::nothing;
@@ -13,8 +15,6 @@ use axum::extract::Path;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use chrono::DateTime;
-use chrono::Utc;
 use maud::Markup;
 use maud::html;
 use std::sync::Arc;
@@ -32,16 +32,24 @@ pub async fn run(State(site): State<Arc<Site>>, Path(id): Path<String>) -> Respo
         all.find(|run| run.run_id == id).cloned()
     };
     match found {
-        Ok(run) => page(StatusCode::OK, &run.run_id, &look, &body(&run, look.now.wall)),
+        Ok(run) => page(StatusCode::OK, &run.run_id, &look, &body(&run, &look)),
         Err(problem) => match known() {
-            Some(run) => page(StatusCode::OK, &run.run_id, &look, &body(&run, look.now.wall)),
+            Some(run) => page(StatusCode::OK, &run.run_id, &look, &body(&run, &look)),
             None => nothing(problem.status(), "No such run", &problem.detail, &look),
         },
     }
 }
 
-fn body(run: &RunView, now: DateTime<Utc>) -> Markup {
-    let id = &run.run_id;
+fn body(run: &RunView, look: &Look) -> Markup {
+    let (id, now) = (&run.run_id, look.now.wall);
+    let tick = run.scheduled_for.split('+').next().unwrap_or_default();
+    let mut words = vec![
+        ("The end of its output", format!("show {id}")),
+        ("Why was it run, or not?", format!("why {} --at {tick}", run.job)),
+    ];
+    if run.outcome.is_none() {
+        words.push(("Stop it", format!("cancel {id}")));
+    }
     let text = |title: &str, text: &str| html! { @if !text.is_empty() { dt { (title) } dd { (text) } } };
     let at =
         |title: &str, at: Option<&String>| html! { @if let Some(at) = at { dt { (title) } dd { (moment(at, now)) } } };
@@ -60,13 +68,6 @@ fn body(run: &RunView, now: DateTime<Utc>) -> Markup {
             (text("Error", &run.error))
             (text("Said later by its owner", &run.late_outcome))
         }
-        section aria-labelledby="commands" {
-            h2 #commands { "Commands" }
-            dl {
-                dt { "The end of its output" } dd { code { "onecron show " (id) } }
-                dt { "Why was it run, or not?" } dd { code { "onecron why " (run.job) " --at " (run.scheduled_for.split('+').next().unwrap_or_default()) } }
-                @if run.outcome.is_none() { dt { "Stop it" } dd { code { "onecron cancel " (id) } } }
-            }
-        }
+        (commands(look, &words))
     }
 }

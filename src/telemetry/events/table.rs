@@ -72,13 +72,16 @@ pub struct TableRefused<'a> {
     pub problems: usize,
     /// The first of them: `file:line:col: code message`.
     pub first: &'a str,
+    /// What to write instead of it; empty where nothing is known.
+    pub hint: &'a str,
     /// Why they were looked at.
     pub cause: &'static str,
 }
 
 /// The jobs file has become unusable. Said when it does, and not each time that it is looked at.
 pub fn table_refused(refused: TableRefused<'_>) {
-    let TableRefused { revision, problems, first, cause } = refused;
+    let TableRefused { revision, problems, first, hint, cause } = refused;
+    let hint = Some(hint).filter(|hint| !hint.is_empty());
     event!(
         ERROR,
         "table_refused",
@@ -86,6 +89,7 @@ pub fn table_refused(refused: TableRefused<'_>) {
         revision,
         problems,
         first,
+        hint,
         cause
     );
 }
