@@ -62,7 +62,7 @@ fn the_page_says_at_a_glance_what_is_wrong_and_leads_to_the_run() {
     let typed = format!("{} show{words}", env!("CARGO_BIN_EXE_onecron"));
     let output = std::process::Command::new("sh").arg("-c").arg(&typed).output().unwrap();
     assert!(
-        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("exit code 3"),
+        output.status.success() && String::from_utf8_lossy(&output.stdout).contains("failed (3)"),
         "{typed}: {output:?}"
     );
     // No script, no style that the policy would not load, and what people write is no markup.
