@@ -13,7 +13,7 @@ pub enum Unread {
     #[error("it is not a regular file")]
     NotRegular,
     /// It has more bytes than it may have.
-    #[error("it has more than {most} bytes, which is the most")]
+    #[error("it has more than {}, which is the most", size(*most))]
     TooLarge {
         /// So many are read.
         most: u64,
@@ -24,6 +24,10 @@ pub enum Unread {
     /// The system does not give it.
     #[error(transparent)]
     System(#[from] io::Error),
+}
+
+fn size(bytes: u64) -> String {
+    if bytes % 1024 == 0 { format!("{} KiB", bytes >> 10) } else { format!("{bytes} bytes") }
 }
 
 /// The bytes of a regular file. It blocks, as long as the file system likes.
@@ -59,6 +63,7 @@ mod tests {
         std::fs::write(&path, "12345").unwrap();
         assert_eq!(read(&path, 5).unwrap(), b"12345");
         assert!(matches!(read(&path, 4), Err(Unread::TooLarge { most: 4 })));
+        assert_eq!(Unread::TooLarge { most: 64 << 10 }.to_string(), "it has more than 64 KiB, which is the most");
         assert_eq!(read_text(&path, u64::MAX).unwrap(), "12345");
         std::fs::write(&path, [0xff]).unwrap();
         assert!(matches!(read_text(&path, 5), Err(Unread::NotText)));

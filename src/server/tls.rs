@@ -204,7 +204,7 @@ mod tests {
             (TlsFiles { key: no_key, ..one.clone() }, "none.key"),
             (TlsFiles { certificate: one.key.clone(), ..one.clone() }, "has no certificate"),
             (TlsFiles { certificate: half, ..one.clone() }, "has a certificate that cannot be read"),
-            (TlsFiles { certificate: large, ..one.clone() }, "it has more than 1048576 bytes"),
+            (TlsFiles { certificate: large, ..one.clone() }, "it has more than 1024 KiB"),
             (TlsFiles { certificate: folder.path().join("none"), ..one.clone() }, "No such file"),
             (TlsFiles { certificate: folder.path().to_owned(), ..one.clone() }, "not a regular file"),
         ] {

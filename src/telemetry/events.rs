@@ -376,7 +376,10 @@ pub fn run_skipped(run: &RunFields, skipped: RunSkipped<'_>) {
             say!(WARN, "another schedule of this job was registered before this was run");
         }
         SkipReason::Overlap => {
-            say!(INFO, "another run of the job is not over: it goes on, or its owner was lost and may be running it still");
+            say!(
+                INFO,
+                "another run of the job is not over: it goes on, or its owner was lost and may be running it still"
+            );
         }
         SkipReason::Superseded => say!(INFO, "a later tick of the job runs instead"),
         SkipReason::StopAsked => say!(INFO, "somebody asked for its stop before it began"),
