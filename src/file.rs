@@ -27,7 +27,7 @@ pub enum Unread {
 }
 
 fn size(bytes: u64) -> String {
-    if bytes % 1024 == 0 { format!("{} KiB", bytes >> 10) } else { format!("{bytes} bytes") }
+    if bytes.is_multiple_of(1024) { format!("{} KiB", bytes >> 10) } else { format!("{bytes} bytes") }
 }
 
 /// The bytes of a regular file. It blocks, as long as the file system likes.
