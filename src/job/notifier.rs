@@ -61,6 +61,11 @@ impl NotifierKind {
             Self::Ping { .. } => "ping",
         }
     }
+
+    /// Whether each thing is told by itself: there is an incident, or a check, for each job.
+    pub const fn is_told_singly(&self) -> bool {
+        matches!(self, Self::PagerDuty { .. } | Self::Ping { .. })
+    }
 }
 
 /// Who is told what of a job: `notify`, with that of `defaults`.

@@ -17,19 +17,21 @@ mod webhook;
 
 pub use ping::address as ping_address;
 
+use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::NotifierKind;
 use crate::job::Occasion;
 use chrono::DateTime;
 use chrono::SecondsFormat;
 use chrono::Utc;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// So many things are told in full; of more, how many there are.
 pub const ITEMS_MOST: usize = 20;
 /// How much of an output is told, bytes: of one thing, and of each of several.
-const TAIL_MOST: usize = 4 << 10;
+pub const TAIL_MOST: usize = 4 << 10;
 const TAIL_OF_MANY: usize = 512;
 /// How long an error is in one line, characters.
 const ERROR_MOST: usize = 300;
@@ -185,16 +187,29 @@ fn distinct(letters: &[Arc<Letter>]) -> usize {
     names.len()
 }
 
-/// What waits for a notifier, as messages, in the order in which it happened. Of a job that fails and recovers the order
-/// is kept. `PagerDuty` and a ping have a state for each job, and are told one by one.
+/// What waits for a notifier, as messages. What happened to a job is told in the order in which it happened: a letter joins
+/// the latest group of its kind unless a later one tells of its job, so that no failure is told before the recovery that
+/// came before it. Those that are told singly have a state for each job.
 pub fn group(kind: &NotifierKind, letters: Vec<Arc<Letter>>) -> Vec<Message> {
-    let is_alone = matches!(kind, NotifierKind::PagerDuty { .. } | NotifierKind::Ping { .. });
+    if kind.is_told_singly() {
+        return letters.into_iter().map(|letter| Message::of(letter.about, vec![letter])).collect();
+    }
     let mut groups: Vec<(About, Vec<Arc<Letter>>)> = Vec::new();
+    let mut latest_of_kind: BTreeMap<About, usize> = BTreeMap::new();
+    let mut latest_of_job: BTreeMap<JobName, usize> = BTreeMap::new();
     for letter in letters {
-        match groups.iter_mut().find(|(about, _)| !is_alone && *about == letter.about) {
-            Some((_, group)) => group.push(letter),
-            None => groups.push((letter.about, vec![letter])),
-        }
+        let (about, job) = (letter.about, letter.spec.name.clone());
+        let not_before = latest_of_job.get(&job).copied().unwrap_or(0);
+        let at = match latest_of_kind.get(&about) {
+            Some(at) if *at >= not_before => *at,
+            _ => {
+                groups.push((about, Vec::new()));
+                groups.len() - 1
+            }
+        };
+        groups[at].1.push(letter);
+        latest_of_kind.insert(about, at);
+        latest_of_job.insert(job, at);
     }
     groups.into_iter().map(|(about, letters)| Message::of(about, letters)).collect()
 }

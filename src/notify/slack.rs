@@ -15,23 +15,43 @@ use serde_json::json;
 /// How long the text of a block is, characters: escaping makes one of up to five.
 const BLOCK_MOST: usize = 2900;
 /// How much of an output is shown, bytes, before it is escaped.
-const TAIL_MOST: usize = 1200;
+const SHOWN_MOST: usize = 1200;
+/// How many lines are in a block, where they fit.
+const LINES_MOST: usize = 5;
 
 /// What has a meaning of its own there.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
+/// Never inside of an escape, nor of a link, which is all that has a bare `<`.
 fn cut(text: &str) -> String {
     let mut cut: String = text.chars().take(BLOCK_MOST).collect();
     if cut.len() < text.len() {
-        // No half of an escape.
-        if let Some(at) = cut.rfind('&').filter(|at| !cut[*at..].contains(';')) {
-            cut.truncate(at);
+        for (begin, end) in [('&', ';'), ('<', '>')] {
+            if let Some(at) = cut.rfind(begin).filter(|at| !cut[*at..].contains(end)) {
+                cut.truncate(at);
+            }
         }
         cut.push('…');
     }
     cut
+}
+
+/// The end of an output between marks that keep its form. It is shortened before it has them, so that both stay.
+fn quoted(tail: &str) -> String {
+    let room = BLOCK_MOST - "```\n\n```".len();
+    let mut tail = tail;
+    loop {
+        // Three of them would end it.
+        let text = escaped(&tail.replace("```", "'''"));
+        let over = text.chars().count().saturating_sub(room);
+        if over == 0 {
+            return format!("```\n{text}\n```");
+        }
+        // One character becomes five at most.
+        tail = end_of(tail, tail.len().saturating_sub(over.div_ceil(5)));
+    }
 }
 
 fn section(text: &str) -> Value {
@@ -55,6 +75,32 @@ fn line(letter: &Letter) -> String {
     format!("*{}*{}{runbook}", letter.job(), escaped(rest))
 }
 
+/// The same among others, where nothing else says which run it was.
+fn line_of_many(letter: &Letter) -> String {
+    match letter.facts.run_id.as_str() {
+        "" => line(letter),
+        run => format!("{} · `{}`", line(letter), escaped(run)),
+    }
+}
+
+/// Lines in as few blocks as hold them, so that none is cut where it could stand in another.
+fn packed(lines: Vec<String>) -> Vec<String> {
+    let mut blocks: Vec<(usize, String)> = Vec::new();
+    for line in lines {
+        match blocks.last_mut() {
+            Some((count, block))
+                if *count < LINES_MOST && block.chars().count() + 1 + line.chars().count() <= BLOCK_MOST =>
+            {
+                *count += 1;
+                block.push('\n');
+                block.push_str(&line);
+            }
+            _ => blocks.push((1, line)),
+        }
+    }
+    blocks.into_iter().map(|(_, block)| block).collect()
+}
+
 /// What else there is to say of one job.
 fn details(letter: &Letter) -> Vec<Value> {
     let mut blocks = Vec::new();
@@ -73,10 +119,9 @@ fn details(letter: &Letter) -> Vec<Value> {
     if !lines.is_empty() {
         blocks.push(section(&lines.join("\n")));
     }
-    let tail = end_of(facts.output_tail.trim_end(), TAIL_MOST);
+    let tail = end_of(facts.output_tail.trim_end(), SHOWN_MOST);
     if !tail.is_empty() {
-        // Three of them would end it.
-        blocks.push(section(&format!("```\n{}\n```", escaped(&tail.replace("```", "'''")))));
+        blocks.push(section(&quoted(tail)));
     }
     blocks
 }
@@ -89,9 +134,8 @@ pub(super) fn text(message: &Message, sender: &Sender) -> String {
         blocks.extend(details(letter));
     } else {
         blocks.push(section(&format!("*{}*", escaped(&summary))));
-        let lines: Vec<String> = message.letters.iter().map(|letter| line(letter)).collect();
-        // A block for some lines: none is cut where many are short.
-        blocks.extend(lines.chunks(5).map(|lines| section(&lines.join("\n"))));
+        let lines: Vec<String> = message.letters.iter().map(|letter| line_of_many(letter)).collect();
+        blocks.extend(packed(lines).iter().map(|lines| section(lines)));
         if message.count > message.letters.len() {
             blocks.push(section(&format!("and {} more", message.count - message.letters.len())));
         }

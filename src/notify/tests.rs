@@ -162,15 +162,24 @@ fn what_happens_at_once_is_one_message_that_names_the_first_and_counts_all() {
 }
 
 #[test]
-fn things_of_different_kinds_are_told_apart_and_in_their_order() {
+fn what_happens_to_a_job_is_told_in_its_order_also_where_things_of_a_kind_are_told_together() {
     let abouts = |kind: &NotifierKind, letters| {
         group(kind, letters).iter().map(|m| (m.about.as_str(), m.count)).collect::<Vec<_>>()
     };
-    let recovery = letters().remove(2);
-    let all = vec![failed("a"), recovery.clone(), failed("b"), failed("a")];
+    let recovered = letter(&spec("a"), About::Told(Occasion::Recovery), of_run("a"));
+    let all = vec![failed("a"), recovered.clone(), failed("b"), failed("a")];
+    assert_eq!(abouts(&NotifierKind::Slack, all.clone()), [("failure", 2), ("recovery", 1), ("failure", 1)]);
+    assert_eq!(abouts(&pagerduty(), all.clone()), [("failure", 1), ("recovery", 1), ("failure", 1), ("failure", 1)]);
+    // What comes later joins the later group.
+    let more = [all, vec![failed("b"), recovered, failed("c")]].concat();
+    let wanted = [("failure", 2), ("recovery", 1), ("failure", 3), ("recovery", 1)];
+    assert_eq!(abouts(&NotifierKind::Slack, more.clone()), wanted);
+    assert_eq!(group(&NotifierKind::Slack, more)[2].summary(), "3 jobs failed: a, b, c");
+    // Another job's recovery parts nothing.
+    let other = letter(&spec("z"), About::Told(Occasion::Recovery), of_run("z"));
+    let all = vec![failed("a"), other, failed("b"), failed("a")];
     assert_eq!(abouts(&NotifierKind::Slack, all.clone()), [("failure", 3), ("recovery", 1)]);
-    assert_eq!(group(&NotifierKind::Slack, all.clone())[0].summary(), "3 runs of 2 jobs failed: a, b");
-    assert_eq!(abouts(&pagerduty(), all), [("failure", 1), ("recovery", 1), ("failure", 1), ("failure", 1)]);
+    assert_eq!(group(&NotifierKind::Slack, all)[0].summary(), "3 runs of 2 jobs failed: a, b");
 }
 
 #[test]
@@ -219,6 +228,45 @@ fn slack_gets_no_text_that_means_something_there_and_no_block_that_is_too_long()
             assert!(!bare.contains('&'), "{bare}");
         }
     }
+}
+
+#[test]
+fn slack_gets_whole_links_and_whole_quotes_however_long_the_rest_is() {
+    let sent = |letters| {
+        let [message] = &group(&NotifierKind::Slack, letters)[..] else { panic!("not one") };
+        let sent: Value = serde_json::from_str(&body(&NotifierKind::Slack, message, (&sender(), "")).text).unwrap();
+        let blocks = sent["blocks"].as_array().unwrap().clone();
+        blocks.iter().filter_map(|block| block["text"]["text"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    // The end of a block is in the link, where an address and an error are as long as they may be.
+    for length in [1000, 1400, 1500, 2000] {
+        let runbook_url = format!("https://wiki.example/{}", "&".repeat(length / 5));
+        let spec = Arc::new(JobSpec { runbook_url, ..(*spec("a")).clone() });
+        let facts = Facts { error: "&".repeat(300), ..of_run("a") };
+        let failed = letter(&spec, About::Told(Occasion::Failure), facts);
+        for count in [1, 10] {
+            let texts = sent(vec![Arc::clone(&failed); count]);
+            let named = texts.iter().map(|text| text.matches("*a* failed: &amp;").count()).sum::<usize>();
+            assert_eq!(named, count, "each is named: {texts:?}");
+            for text in texts {
+                assert_eq!(text.matches('<').count(), text.matches('>').count(), "{length}: {text}");
+            }
+        }
+    }
+    for output in ["<".repeat(2000), "a".repeat(5000), "<ä&b>\n".repeat(900)] {
+        let facts = Facts { output_tail: output, ..of_run("a") };
+        let texts = sent(vec![letter(&spec("a"), About::Told(Occasion::Failure), facts)]);
+        let quote = texts.last().unwrap();
+        assert!(quote.starts_with("```\n") && quote.ends_with("\n```"), "{quote}");
+        assert!(quote.chars().count() > 1000, "{}", quote.len());
+    }
+}
+
+#[test]
+fn a_line_among_many_says_which_run_it_is_about() {
+    let [message] = &group(&NotifierKind::Slack, vec![failed("a"), failed("b")])[..] else { panic!("not one") };
+    let sent = body(&NotifierKind::Slack, message, (&sender(), "")).text;
+    assert!(sent.contains("`a@2026-03-01T02:00:00Z`") && sent.contains("`b@2026-03-01T02:00:00Z`"), "{sent}");
 }
 
 #[test]
