@@ -18,10 +18,12 @@ use chrono::DateTime;
 use chrono::Utc;
 use std::any::Any;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinError;
 
 /// The longest sleep. The wall clock may be set at any time, and that is seen only by looking.
@@ -64,6 +66,13 @@ struct Drain {
     since: Boot,
 }
 
+impl Drain {
+    /// Whether a signal that comes now is that of its begin.
+    fn is_echo(self, now: Now) -> bool {
+        now.boot.since(self.since) < ECHO
+    }
+}
+
 /// See the module.
 pub struct Driver {
     pub engine: Engine,
@@ -104,8 +113,7 @@ impl Driver {
             };
             if let Some(drained) = event.and_then(|event| self.handle(now, event)) {
                 let waited = drain.map_or(Duration::ZERO, |drain: Drain| now.boot.since(drain.since));
-                self.hands.leave(&self.engine.farewell(now)).await;
-                self.hands.finish_post().await;
+                self.finish(now, drain).await;
                 return End::Drained { drained, waited, finished: self.hands.finished };
             }
             if let Some(said) = said {
@@ -113,6 +121,30 @@ impl Driver {
                 let _ = said.send(());
             }
             turn = self.next().await;
+        }
+    }
+
+    /// The last that is done: others see that we go, and whoever is to be told of something is told. A further request to
+    /// end is heard all the while, and ends the wait.
+    async fn finish(&mut self, now: Now, drain: Option<Drain>) {
+        let farewell = self.engine.farewell(now);
+        let hurry = watch::Sender::new(false);
+        let (hands, inbox, clock) = (&mut self.hands, &mut self.inbox, &self.clock);
+        let told = hurry.subscribe();
+        let mut finishing = pin!(async {
+            hands.leave(&farewell).await;
+            hands.finish_post(told).await;
+        });
+        loop {
+            tokio::select! {
+                () = &mut finishing => return,
+                Some(message) = inbox.recv() => {
+                    let is_echo = drain.is_some_and(|drain| drain.is_echo(clock.now()));
+                    if matches!(message, Message::Asked(Request::End(_) | Request::Stop(_))) && !is_echo {
+                        hurry.send_replace(true);
+                    }
+                }
+            }
         }
     }
 
@@ -124,6 +156,7 @@ impl Driver {
         }
         self.hands.metrics.leases(self.engine.running());
         self.hands.reporter.spans.keep(self.engine.owned(), |run| self.engine.owns(run));
+        self.hands.reporter.forget(|job| self.engine.has_runs_of(job));
         drained
     }
 
@@ -144,7 +177,7 @@ impl Driver {
                 return None;
             }
             // `timeout` and some shells send a signal to the process and once more to its group.
-            Request::End(_) if drain.is_some_and(|drain| now.boot.since(drain.since) < ECHO) => return None,
+            Request::End(_) if drain.is_some_and(|drain| drain.is_echo(now)) => return None,
             Request::End(_) | Request::Stop(_) if drain.is_some() => return Some(Event::StopAsked),
             Request::End(name) => (name, self.drain_timeout),
             Request::Stop(name) => (name, Duration::ZERO),
@@ -181,8 +214,9 @@ impl Driver {
                 }
                 Some(ended) = self.hands.running.join_next() => ended.map_err(|error| panicked("run", error))?,
                 Some(done) = self.hands.chores.join_next() => done.map_err(|error| panicked("chore", error))?,
-                Some(found) = self.hands.looks.join_next() => {
-                    self.hands.looked_back(found.map_err(|error| panicked("look back", error))?);
+                Some(found) = self.hands.looks.next() => {
+                    let found = found.map_err(|error| panicked("look back", error))?;
+                    found.into_iter().for_each(|found| self.hands.reporter.say_recovered(found));
                 }
                 Some(done) = self.hands.reporter.post.carriers.join_next() => {
                     done.map_err(|error| panicked("notifier", error))?;

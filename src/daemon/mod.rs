@@ -69,6 +69,7 @@ use look::Look;
 use metered::Metered;
 use perform::Hands;
 use post::Post;
+use recovery::LookBacks;
 use reload::Cause;
 use reload::Origin;
 use reload::Reloader;
@@ -406,7 +407,7 @@ impl Daemon {
             asking: JoinSet::new(),
             running: JoinSet::new(),
             chores,
-            looks: JoinSet::new(),
+            looks: LookBacks::new(),
         };
         Ok(Driver { engine, clock, timer: Timer::new()?, inbox, hands, drain_timeout, reload, looked_at: None })
     }

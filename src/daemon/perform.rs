@@ -1,7 +1,7 @@
 //! One effect of the engine becomes work. Whatever comes of it returns as an event.
 
 use super::guard::Guard;
-use super::recovery;
+use super::recovery::LookBacks;
 use super::report::Reporter;
 use super::runs::Control;
 use super::runs::Launcher;
@@ -11,10 +11,8 @@ use crate::engine::Effect;
 use crate::engine::Event;
 use crate::engine::Notice;
 use crate::engine::RequestId;
-use crate::engine::RunFacts;
 use crate::engine::StartOrder;
 use crate::engine::StoreFailure;
-use crate::engine::Trouble;
 use crate::job::JobName;
 use crate::job::Presence;
 use crate::job::RunKey;
@@ -24,7 +22,6 @@ use crate::server::StoreState;
 use crate::store::Error;
 use crate::store::Store;
 use crate::telemetry::events;
-use crate::telemetry::events::JobRecovered;
 use crate::telemetry::metrics::Metrics;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -32,6 +29,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// A request that has no answer after this, or after a quarter of the lease, has none: the engine asks again.
@@ -40,9 +38,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 const SURVEY_WITHIN: Duration = Duration::from_secs(10);
 /// How long the end of a daemon waits for its presence to be removed.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
-
-/// And for what is read of the past of jobs.
-const LOOK_BACK_WITHIN: Duration = Duration::from_secs(2);
 
 /// How the engine ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,12 +70,9 @@ pub struct Hands {
     pub running: JoinSet<()>,
     /// What is said about the store, on the scheduler's thread.
     pub chores: JoinSet<()>,
-    /// Looks into the past of jobs that have succeeded, and what they find; on the same thread.
-    pub looks: JoinSet<Option<Found>>,
+    /// Looks into the past of jobs that have succeeded, on the same thread.
+    pub looks: LookBacks,
 }
-
-/// A success that ended a time of trouble.
-pub type Found = (RunFacts, JobRecovered);
 
 impl Hands {
     /// Does it, or has it done. Never waits.
@@ -97,7 +89,10 @@ impl Hands {
             }
             Effect::Terminate { run } => self.stop(&run, Stop::Terminate),
             Effect::Kill { run } => self.stop(&run, Stop::Kill),
-            Effect::LookBack { facts, known } => self.look_back(facts, known),
+            Effect::LookBack { facts, known } => {
+                let spec = self.reporter.spec(&facts.run.job).cloned();
+                self.looks.begin(Arc::clone(&self.store), (facts, spec), known);
+            }
             Effect::Notice(notice) => self.notice(notice),
             Effect::Drained { stopped, unrecorded } => return Some(Drained { stopped, unrecorded }),
         }
@@ -160,32 +155,13 @@ impl Hands {
         });
     }
 
-    fn look_back(&mut self, facts: RunFacts, known: Trouble) {
-        let store = Arc::clone(&self.store);
-        self.looks.spawn(async move {
-            let found = recovery::look(&*store, &facts, known).await;
-            found.map(|found| (facts, found))
-        });
-    }
-
-    /// A look into the past is over.
-    pub fn looked_back(&self, found: Option<Found>) {
-        if let Some((facts, recovered)) = found {
-            self.reporter.say_recovered(facts, recovered);
+    /// Whoever is to be told of something is told, if that is possible soon, and before `hurry` says that there is no time.
+    pub async fn finish_post(&mut self, hurry: watch::Receiver<bool>) {
+        let hurried = |mut hurry: watch::Receiver<bool>| async move { _ = hurry.wait_for(|is_over| *is_over).await };
+        for found in self.looks.finish(hurried(hurry.clone())).await {
+            self.reporter.say_recovered(found);
         }
-    }
-
-    /// Whoever is to be told of something is told, if that is possible soon.
-    pub async fn finish_post(&mut self) {
-        let looks = async {
-            while let Some(found) = self.looks.join_next().await {
-                if let Ok(Some((facts, recovered))) = found {
-                    self.reporter.say_recovered(facts, recovered);
-                }
-            }
-        };
-        let _ = tokio::time::timeout(LOOK_BACK_WITHIN, looks).await;
-        self.reporter.post.finish().await;
+        self.reporter.post.finish(hurried(hurry)).await;
     }
 
     /// Says in the store that we are not there any more, if that is possible soon: others see it earlier than by our

@@ -12,6 +12,7 @@ use crate::executor::http::Content;
 use crate::executor::http::Gate;
 use crate::executor::http::Request;
 use crate::executor::http::secret;
+use crate::job::JobSpec;
 use crate::job::JobTable;
 use crate::job::NotifierKind;
 use crate::job::NotifierSpec;
@@ -76,6 +77,27 @@ struct Count {
     waiting: AtomicU64,
     /// Letters for which there was no place, and of which that is not said yet.
     dropped: AtomicU64,
+    /// And those whose notifier has left the table.
+    removed: AtomicU64,
+}
+
+impl Count {
+    /// Says how many there was no place for, since that was said last.
+    fn say_dropped(&self, name: &str) {
+        say(name, self.dropped.swap(0, Ordering::Relaxed), "queue_full");
+    }
+
+    /// Says all that will not be told any more.
+    fn say_left(&self, name: &str) {
+        self.say_dropped(name);
+        say(name, self.removed.swap(0, Ordering::Relaxed), "removed");
+    }
+}
+
+fn say(name: &str, dropped: u64, reason: &'static str) {
+    if dropped > 0 {
+        events::notify_dropped(name, dropped, reason);
+    }
 }
 
 /// See the module.
@@ -85,6 +107,8 @@ pub struct Post {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     lines: BTreeMap<String, Line>,
+    /// Of notifiers that have left and may not be done.
+    gone: Vec<(String, Arc<Count>)>,
     /// One for each notifier, and those of notifiers that have left and are not done.
     pub carriers: JoinSet<()>,
 }
@@ -92,7 +116,8 @@ pub struct Post {
 impl Post {
     /// Without notifiers. They are served where jobs live.
     pub fn new(from: Sender, (jobs, clock): (Handle, Arc<dyn Clock>), metrics: Arc<Metrics>) -> Self {
-        Self { from: Arc::new(from), jobs, clock, metrics, lines: BTreeMap::new(), carriers: JoinSet::new() }
+        let (lines, gone, carriers) = (BTreeMap::new(), Vec::new(), JoinSet::new());
+        Self { from: Arc::new(from), jobs, clock, metrics, lines, gone, carriers }
     }
 
     /// When it is.
@@ -102,7 +127,11 @@ impl Post {
 
     /// Another table is in force: what waits is told as that one says, and to nobody who is not in it any more.
     pub fn follow(&mut self, table: &JobTable) {
-        self.lines.retain(|name, _| table.notifiers.contains_key(name));
+        // Nobody but us counts those that are done.
+        self.gone.retain(|(_, count)| Arc::strong_count(count) > 1);
+        for (name, line) in self.lines.extract_if(.., |name, _| !table.notifiers.contains_key(name)) {
+            self.gone.push((name, line.count));
+        }
         for (name, spec) in &table.notifiers {
             let standing = Standing { spec: Arc::clone(spec), redaction: table.scheduler.redact.clone() };
             match self.lines.get(name) {
@@ -136,25 +165,26 @@ impl Post {
         self.lines.insert(name.to_owned(), Line { letters: Some(letters), standing, count });
     }
 
+    /// Whether anybody is told of that.
+    pub fn is_wanted(&self, about: About, spec: &JobSpec) -> bool {
+        self.told(about, spec).next().is_some()
+    }
+
     /// Has a letter told to those whom its job names. Never waits.
     pub fn tell(&self, letter: Letter) {
-        let (about, letter) = (letter.about, Arc::new(letter));
-        let wants_start = |name: &String, line: &Line| {
-            let is_told = matches!(line.standing.borrow().spec.kind, NotifierKind::Ping { start: true });
-            is_told && letter.spec.notify.names(name)
-        };
-        match about {
+        let letter = Arc::new(letter);
+        self.told(letter.about, &letter.spec).for_each(|(name, line)| self.put(name, line, &letter));
+    }
+
+    /// Those whom a job names for that. One that is not there has left the table since.
+    fn told<'a>(&'a self, about: About, spec: &'a JobSpec) -> impl Iterator<Item = (&'a String, &'a Line)> {
+        self.lines.iter().filter(move |(name, line)| match about {
             About::Start => {
-                let lines = self.lines.iter().filter(|(name, line)| wants_start(name, line));
-                lines.for_each(|(name, line)| self.put(name, line, &letter));
+                spec.notify.names(name)
+                    && matches!(line.standing.borrow().spec.kind, NotifierKind::Ping { start: true })
             }
-            About::Told(occasion) => {
-                let names = letter.spec.notify.on(occasion);
-                // One that is not there has left the table since.
-                let lines = names.iter().filter_map(|name| self.lines.get_key_value(name));
-                lines.for_each(|(name, line)| self.put(name, line, &letter));
-            }
-        }
+            About::Told(occasion) => spec.notify.on(occasion).contains(name),
+        })
     }
 
     fn put(&self, name: &str, line: &Line, letter: &Arc<Letter>) {
@@ -167,18 +197,22 @@ impl Post {
         }
     }
 
-    /// Waits, not for ever, until all that waits is told, and says what is not.
-    pub async fn finish(&mut self) {
+    /// Waits, not for ever and not after `hurried`, until all that waits is told, and says what is not.
+    pub async fn finish(&mut self, hurried: impl Future<Output = ()>) {
         // The standing stays: without one, a carrier takes its notifier for one that left the table.
         self.lines.values_mut().for_each(|line| line.letters = None);
-        let _ = timeout(FINISH_WITHIN, async { while self.carriers.join_next().await.is_some() {} }).await;
-        self.carriers.abort_all();
-        for (name, line) in &self.lines {
-            let left = line.count.waiting.load(Ordering::Relaxed);
-            if left > 0 {
-                self.metrics.notified(name, Notified::Dropped, left);
-                events::notify_dropped(name, left, "ending");
-            }
+        let told = timeout(FINISH_WITHIN, async { while self.carriers.join_next().await.is_some() {} });
+        tokio::select! {
+            _ = told => {}
+            () = hurried => {}
+        }
+        self.carriers.shutdown().await;
+        let here = self.lines.iter().map(|(name, line)| (name, &line.count));
+        for (name, count) in here.chain(self.gone.iter().map(|(name, count)| (name, count))) {
+            let left = count.waiting.load(Ordering::Relaxed);
+            self.metrics.notified(name, Notified::Dropped, left);
+            count.say_left(name);
+            say(name, left, "ending");
         }
     }
 }
@@ -220,24 +254,22 @@ impl Carrier {
     async fn serve(mut self) {
         while let Some(first) = self.letters.recv().await {
             let letters = self.gather(first).await;
-            self.say_dropped();
+            self.count.say_dropped(&self.name);
             let kind = self.standing.borrow().spec.kind.clone();
             for message in notify::group(&kind, letters) {
                 self.deliver(&message).await;
                 self.count.waiting.fetch_sub(message.count as u64, Ordering::Relaxed);
             }
         }
-        self.say_dropped();
+        self.count.say_left(&self.name);
     }
 
     /// What else there is to tell, and what comes within a moment.
     async fn gather(&mut self, first: Arc<Letter>) -> Vec<Arc<Letter>> {
         let mut letters = vec![first];
-        let kind = self.standing.borrow().spec.kind.clone();
-        // Those are told one by one.
-        let is_alone = matches!(kind, NotifierKind::PagerDuty { .. } | NotifierKind::Ping { .. });
+        let is_told_singly = self.standing.borrow().spec.kind.is_told_singly();
         let end = Instant::now() + GATHER;
-        while !is_alone && letters.len() < QUEUE {
+        while !is_told_singly && letters.len() < QUEUE {
             match timeout_at(end, self.letters.recv()).await {
                 Ok(Some(letter)) => letters.push(letter),
                 Ok(None) | Err(_) => break,
@@ -246,18 +278,13 @@ impl Carrier {
         letters
     }
 
-    fn say_dropped(&self) {
-        let dropped = self.count.dropped.swap(0, Ordering::Relaxed);
-        if dropped > 0 {
-            events::notify_dropped(&self.name, dropped, "queue_full");
-        }
-    }
-
     async fn deliver(&mut self, message: &Message) {
         let count = message.count as u64;
         for attempts in 1.. {
             if self.standing.has_changed().is_err() {
-                return events::notify_dropped(&self.name, count, "removed");
+                // Said once for all that wait: there may be as many as the queue holds.
+                self.count.removed.fetch_add(count, Ordering::Relaxed);
+                return;
             }
             let standing = self.standing.borrow_and_update().clone();
             let tried = self.attempt(&standing, message).await;
@@ -281,11 +308,15 @@ impl Carrier {
                     return events::notify_failed(sent(status), &error);
                 }
             }
-            // Somebody who mends the notifier waits for nothing; where it has left the table, that is seen above.
-            tokio::select! {
-                () = sleep(pause_after(attempts)) => {}
-                _ = self.standing.changed() => {}
-            }
+            self.pause(attempts).await;
+        }
+    }
+
+    /// Somebody who mends the notifier waits for nothing; where it has left the table, that is seen at the next try.
+    async fn pause(&mut self, attempts: u32) {
+        tokio::select! {
+            () = sleep(pause_after(attempts)) => {}
+            _ = self.standing.changed() => {}
         }
     }
 
@@ -342,4 +373,95 @@ fn request(standing: &Standing, message: &Message, from: &Sender) -> Result<Requ
 /// A half more or less, so that replicas do not come back in step to one that was overloaded.
 fn pause_after(attempt: u32) -> Duration {
     chance::around(PAUSE * 4_u32.pow(attempt - 1), 0.5)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::config;
+    use crate::config::Source;
+    use crate::job::Occasion;
+    use crate::notify::Facts;
+
+    fn table(notifiers: &str, notify: &str) -> JobTable {
+        let text = format!(
+            "notifiers: {{{notifiers}}}\njobs:\n  - {{name: a, schedule: '@daily', command: x, notify: {{{notify}}}}}\n"
+        );
+        config::load(&[Source::new("jobs.yaml", text.into_bytes())], DateTime::default()).unwrap().table
+    }
+
+    fn both() -> JobTable {
+        let address = "url: 'http://127.0.0.1:1/'";
+        let notifiers = format!("hook: {{type: webhook, {address}}}, up: {{type: ping, {address}, start: true}}");
+        table(&notifiers, "onFailure: [hook], onLost: [up]")
+    }
+
+    /// Carriers take nothing before the test waits for something.
+    fn post(table: &JobTable) -> (Post, Arc<Metrics>) {
+        let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
+        metrics.follow(table, "2026a");
+        let from = Sender { namespace: "default".into(), replica: "web-1".into() };
+        let mut post = Post::new(from, (Handle::current(), Arc::new(SystemClock)), Arc::clone(&metrics));
+        post.follow(table);
+        (post, metrics)
+    }
+
+    fn failure(table: &JobTable) -> Letter {
+        let about = About::Told(Occasion::Failure);
+        Letter { about, at: DateTime::default(), spec: Arc::clone(&table.jobs[0]), facts: Facts::default() }
+    }
+
+    #[tokio::test]
+    async fn letters_are_written_for_those_only_who_are_told() {
+        let table = both();
+        let (post, _) = post(&table);
+        let is_wanted = |about| post.is_wanted(about, &table.jobs[0]);
+        assert!(is_wanted(About::Told(Occasion::Failure)) && is_wanted(About::Told(Occasion::Lost)));
+        assert!(is_wanted(About::Start), "the ping wants it");
+        assert!(!is_wanted(About::Told(Occasion::Success)) && !is_wanted(About::Told(Occasion::Recovery)));
+    }
+
+    #[tokio::test]
+    async fn in_the_end_all_that_was_dropped_is_counted_and_said_also_of_those_that_have_left() {
+        let table = both();
+        for leaves in [false, true] {
+            let (mut post, metrics) = post(&table);
+            (0..QUEUE + 3).for_each(|_| post.tell(failure(&table)));
+            let count = Arc::clone(&post.lines["hook"].count);
+            assert_eq!(count.dropped.load(Ordering::Relaxed), 3);
+            if leaves {
+                post.follow(&self::table("", ""));
+            }
+            post.finish(std::future::ready(())).await;
+            assert_eq!(count.dropped.load(Ordering::Relaxed), 0, "it is said: {leaves}");
+            let counted = metrics.render();
+            let all = format!("onecron_notifications_total{{notifier=\"hook\",result=\"dropped\"}} {}", QUEUE + 3);
+            assert!(counted.contains(&all), "{counted}");
+        }
+    }
+
+    #[tokio::test]
+    async fn another_standing_ends_a_pause_between_two_tries() {
+        let table = both();
+        let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
+        let standing =
+            |name: &str| Standing { spec: Arc::clone(&table.notifiers[name]), redaction: Redaction::default() };
+        let (changed, of_carrier) = watch::channel(standing("hook"));
+        let mut carrier = Carrier {
+            name: "hook".into(),
+            from: Arc::new(Sender { namespace: "default".into(), replica: "web-1".into() }),
+            letters: mpsc::channel(1).1,
+            standing: of_carrier,
+            count: Arc::default(),
+            metrics,
+            reading: None,
+        };
+        changed.send_replace(standing("up"));
+        // Without it, this one would take eight seconds at least.
+        timeout(Duration::from_secs(4), carrier.pause(3)).await.expect("the pause is over");
+        assert_eq!(carrier.standing.borrow_and_update().spec.name, "up");
+        drop(changed);
+        timeout(Duration::from_secs(4), carrier.pause(3)).await.expect("so it is for one that has left");
+    }
 }

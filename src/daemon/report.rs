@@ -2,6 +2,7 @@
 
 use super::letters;
 use super::post::Post;
+use super::recovery::Found;
 use super::run_spans::RunSpans;
 use crate::engine::Disagreement;
 use crate::engine::Notice;
@@ -12,12 +13,14 @@ use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::JobTable;
 use crate::job::LostRunPolicy;
+use crate::job::Occasion;
 use crate::job::RunKey;
 use crate::job::fencing_token;
+use crate::notify::About;
+use crate::notify::Facts;
+use crate::notify::Letter;
 use crate::schedule::zone_data_version;
-use crate::secret::Redaction;
 use crate::telemetry::events;
-use crate::telemetry::events::JobRecovered;
 use crate::telemetry::events::RunFields;
 use crate::telemetry::events::RunFinished;
 use crate::telemetry::events::RunLost;
@@ -56,13 +59,15 @@ fn length(ms: i64) -> Duration {
 
 /// Turns notices into events, counts, and letters to whoever wants to be told.
 pub struct Reporter {
+    /// Those of the table in force.
     jobs: BTreeMap<JobName, Arc<JobSpec>>,
+    /// Those of earlier ones of whose runs something may still be said, under the definition that they had.
+    former: BTreeMap<JobName, Arc<JobSpec>>,
     /// How far clocks may differ.
     tolerance: Duration,
     metrics: Arc<Metrics>,
     /// Who tells those whom jobs name.
     pub post: Post,
-    redaction: Redaction,
     /// What it tells tracing of the same.
     pub spans: RunSpans,
 }
@@ -70,25 +75,37 @@ pub struct Reporter {
 impl Reporter {
     /// For the jobs of a table.
     pub fn new(table: &JobTable, metrics: Arc<Metrics>, (post, spans): (Post, RunSpans)) -> Self {
-        let (jobs, tolerance, redaction) = (BTreeMap::new(), Duration::ZERO, Redaction::default());
-        let mut reporter = Self { jobs, tolerance, metrics, post, redaction, spans };
+        let (jobs, former, tolerance) = (BTreeMap::new(), BTreeMap::new(), Duration::ZERO);
+        let mut reporter = Self { jobs, former, tolerance, metrics, post, spans };
         reporter.follow(table);
         reporter
     }
 
-    /// Another table is in force. Of jobs that it does not have runs may still be going, under the definition that they had.
+    /// Another table is in force. What it does not have is known until it is forgotten.
     pub fn follow(&mut self, table: &JobTable) {
-        self.jobs.extend(table.jobs.iter().map(|job| (job.name.clone(), Arc::clone(job))));
-        self.redaction = table.scheduler.redact.clone();
+        let jobs = table.jobs.iter().map(|job| (job.name.clone(), Arc::clone(job))).collect();
+        self.former.append(&mut std::mem::replace(&mut self.jobs, jobs));
+        self.former.retain(|name, _| !self.jobs.contains_key(name));
         self.post.follow(table);
         self.tolerance = table.scheduler.clock_skew_tolerance;
         self.metrics.follow(table, zone_data_version());
     }
 
+    /// Forgets jobs that are in no table any more, unless something may still be said of them.
+    pub fn forget(&mut self, may_be_told: impl Fn(&JobName) -> bool) {
+        self.former.retain(|name, _| may_be_told(name));
+    }
+
+    /// A job as the table in force has it, or as the last one had it that did.
+    pub fn spec(&self, job: &JobName) -> Option<&Arc<JobSpec>> {
+        self.jobs.get(job).or_else(|| self.former.get(job))
+    }
+
     /// A success ended a time of trouble.
-    pub fn say_recovered(&self, facts: RunFacts, recovered: JobRecovered) {
-        if let Some(spec) = self.jobs.get(&facts.run.job) {
-            self.post.tell(letters::recovery(spec, &facts, (self.post.now(), recovered)));
+    pub fn say_recovered(&self, found: Found) {
+        let Found { facts, spec, recovered } = found;
+        if let Some(spec) = spec {
+            self.tell(About::Told(Occasion::Recovery), &spec, || letters::recovery(&facts, recovered));
         }
         // One that was missed or stale and never failed has `onRecovery`, and no line: none said that it failed.
         if recovered.failures + recovered.missed > 0 {
@@ -99,11 +116,18 @@ impl Reporter {
     /// Says it, counts it, and tells whoever wants to know. `StoreConnected` is said by [`super::store_watch`], which knows
     /// more.
     pub fn say(&mut self, notice: Notice) {
-        if let Some(spec) = letters::job_of(&notice).and_then(|job| self.jobs.get(job)) {
-            let letter = letters::of(&notice, spec, (self.post.now(), &self.redaction));
-            letter.into_iter().for_each(|letter| self.post.tell(letter));
+        let subject = letters::subject(&notice);
+        if let Some((about, spec)) = subject.and_then(|(about, job)| Some((about, self.spec(job)?))) {
+            self.tell(about, spec, || letters::facts(&notice));
         }
         self.log(notice);
+    }
+
+    /// Most jobs have nobody who is told: for them nothing is copied.
+    fn tell(&self, about: About, spec: &Arc<JobSpec>, facts: impl FnOnce() -> Facts) {
+        if self.post.is_wanted(about, spec) {
+            self.post.tell(Letter { about, at: self.post.now(), spec: Arc::clone(spec), facts: facts() });
+        }
     }
 
     fn log(&mut self, notice: Notice) {
@@ -192,7 +216,7 @@ impl Reporter {
             }
             Notice::LeaseLost { facts, holder, unconfirmed_for, stops: _ } => {
                 self.metrics.lease_lost(&facts.run.job);
-                let policy = self.jobs.get(&facts.run.job).map_or(LostRunPolicy::Report, |spec| spec.lost_run_policy);
+                let policy = self.spec(&facts.run.job).map_or(LostRunPolicy::Report, |spec| spec.lost_run_policy);
                 events::lease_lost(&claimed(facts), holder.as_ref(), policy, unconfirmed_for);
             }
         }
@@ -206,7 +230,7 @@ impl Reporter {
 
     /// Where people read what to do about a job.
     fn runbook(&self, job: &JobName) -> Option<&str> {
-        self.jobs.get(job).map(|spec| spec.runbook_url.as_str()).filter(|url| !url.is_empty())
+        self.spec(job).map(|spec| spec.runbook_url.as_str()).filter(|url| !url.is_empty())
     }
 }
 
@@ -234,11 +258,28 @@ mod tests {
     fn lines_follow_the_table_in_force_and_runs_of_removed_jobs_keep_their_policy() {
         let mut reporter = reporter(&table("1s", "name: a, lostRunPolicy: Rerun"));
         reporter.follow(&table("3s", "name: b, lostRunPolicy: Rerun"));
-        let policy = |name: &str| reporter.jobs.get(&JobName::new(name).unwrap()).map(|spec| spec.lost_run_policy);
-        assert_eq!((policy("a"), policy("b")), (Some(LostRunPolicy::Rerun), Some(LostRunPolicy::Rerun)));
+        let policy = |reporter: &Reporter, name: &str| {
+            reporter.spec(&JobName::new(name).unwrap()).map(|spec| spec.lost_run_policy)
+        };
+        assert_eq!(
+            (policy(&reporter, "a"), policy(&reporter, "b")),
+            (Some(LostRunPolicy::Rerun), Some(LostRunPolicy::Rerun))
+        );
         assert_eq!(reporter.tolerance, Duration::from_secs(3));
         reporter.follow(&table("3s", "name: a"));
-        let policy = reporter.jobs.get(&JobName::new("a").unwrap()).map(|spec| spec.lost_run_policy);
-        assert_eq!(policy, Some(LostRunPolicy::Report));
+        assert_eq!(policy(&reporter, "a"), Some(LostRunPolicy::Report));
+    }
+
+    #[test]
+    fn removed_jobs_of_which_nothing_can_be_said_any_more_are_forgotten() {
+        let mut reporter = reporter(&table("1s", "name: a"));
+        for n in 0..10 {
+            reporter.follow(&table("1s", &format!("name: b-{n}")));
+            reporter.forget(|job| job.as_str() == "a");
+        }
+        let known = reporter.jobs.keys().chain(reporter.former.keys()).map(JobName::as_str).collect::<Vec<_>>();
+        assert_eq!(known, ["b-9", "a"]);
+        reporter.forget(|_| false);
+        assert!(reporter.former.is_empty());
     }
 }

@@ -9,6 +9,7 @@ use super::metered::Metered;
 use super::perform;
 use super::perform::Hands;
 use super::post::Post;
+use super::recovery::LookBacks;
 use super::report::Reporter;
 use super::run_spans::RunSpans;
 use super::runs::Control;
@@ -24,7 +25,9 @@ use crate::engine::Effect;
 use crate::engine::Engine;
 use crate::engine::Event;
 use crate::engine::RequestId;
+use crate::engine::RunFacts;
 use crate::engine::StartOrder;
+use crate::engine::Trouble;
 use crate::job::Answer;
 use crate::job::Gathering;
 use crate::job::HistoryEntry;
@@ -52,6 +55,8 @@ use std::collections::BTreeMap;
 use std::future::pending;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -63,6 +68,8 @@ pub(super) enum Broken {
     Silent,
     Refusing,
     Panicking,
+    /// Counts who asks for histories, and is silent.
+    Counting(&'static AtomicUsize),
 }
 
 #[async_trait]
@@ -77,7 +84,7 @@ impl Store for Broken {
 
     async fn apply(&self, _: &[Step]) -> Result<Vec<Answer>, Error> {
         match self {
-            Self::Silent => pending().await,
+            Self::Silent | Self::Counting(_) => pending().await,
             Self::Refusing => {
                 let (operation, store, detail) = ("claim", "broken:".to_owned(), "wrong password".to_owned());
                 Err(Error { kind: ErrorKind::Misconfigured, operation, store, detail })
@@ -91,6 +98,9 @@ impl Store for Broken {
     }
 
     async fn history(&self, _: &JobName, _: usize) -> Result<Vec<HistoryEntry>, Error> {
+        if let Self::Counting(count) = self {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
         pending().await
     }
 
@@ -177,7 +187,7 @@ pub(super) fn bench_of(me: ReplicaId, store: Arc<dyn Store>, table: &JobTable) -
         asking: JoinSet::new(),
         running: JoinSet::new(),
         chores: JoinSet::new(),
-        looks: JoinSet::new(),
+        looks: LookBacks::new(),
     };
     let engine = Engine::new(me, table, clock.now());
     let timer = Timer::new().unwrap();
@@ -323,4 +333,24 @@ async fn a_run_whose_lease_is_over_is_not_started() {
     order.lease_end = SystemClock.now().boot;
     driver.hands.perform(Effect::Start(order));
     assert!(matches!(reported(&mut driver.inbox).await, Event::NotStarted { too_late: true, .. }));
+}
+
+#[tokio::test]
+async fn a_few_histories_are_read_at_once_and_at_the_end_what_is_known_counts_for_all() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let store: Arc<dyn Store> = Arc::new(Broken::Counting(&ASKED));
+    let mut looks = LookBacks::new();
+    for second in 0..20 {
+        let run = RunKey::new(JobName::new("work").unwrap(), Tick::from_seconds(second));
+        let facts = RunFacts { run, trigger: Trigger::Schedule, start: 1, token: None };
+        looks.begin(Arc::clone(&store), (facts, None), Trouble { failures: 3, ..Trouble::default() });
+    }
+    let hurried = async {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    };
+    let found = looks.finish(hurried).await;
+    assert_eq!(ASKED.load(Ordering::SeqCst), 4);
+    assert!(found.len() == 20 && found.iter().all(|found| found.recovered.failures == 3), "{found:?}");
 }

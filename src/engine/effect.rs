@@ -77,8 +77,9 @@ pub struct Trouble {
     pub failures: u32,
     /// Ticks since then that nobody ran.
     pub missed: u64,
-    /// Whether somebody has called it stale.
-    pub was_stale: bool,
+    /// Where somebody has called it stale, and this success ends that: since when there was none, milliseconds since the
+    /// epoch.
+    pub stale_since: Option<i64>,
 }
 
 /// Something to do.

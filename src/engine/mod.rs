@@ -271,6 +271,19 @@ impl Engine {
         self.runs.contains_key(run)
     }
 
+    /// Whether something may still be said of a job's runs, also if no table has it any more: some of its ticks are waited
+    /// for, run here or elsewhere, or are owed.
+    pub fn has_runs_of(&self, job: &JobName) -> bool {
+        let of_job = RunKey::new(job.clone(), Tick::from_seconds(i64::MIN));
+        let first = [
+            self.runs.range(&of_job..).next().map(|(run, _)| run),
+            self.watches.range(&of_job..).next().map(|(run, _)| run),
+            self.ticks.range(&of_job..).next().map(|(run, _)| run),
+            self.owed.range(&of_job..).next().map(|(run, _)| run),
+        ];
+        first.into_iter().flatten().any(|run| run.job == *job)
+    }
+
     /// Whether the store answered last time.
     pub fn store_is_up(&self) -> bool {
         self.outbox.is_up()

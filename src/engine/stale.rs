@@ -38,9 +38,13 @@ impl Freshness {
         Self { last_success: record.last_success, since: record.since, fresh_at: record.fresh_at(), called, by_me }
     }
 
-    /// Whether it was called stale, and has had no success since.
-    pub fn is_called(&self) -> bool {
-        self.called == Some(self.fresh_at)
+    /// Since when there is no success, if it was called stale for that.
+    pub fn stale_since(&self) -> Option<i64> {
+        self.called.filter(|since| *since == self.fresh_at)
+    }
+
+    fn is_called(&self) -> bool {
+        self.stale_since().is_some()
     }
 }
 

@@ -24,6 +24,12 @@ const GOOD: &str = "  - {name: mails, description: Sends the mails of the day, s
 ";
 const BAD: &str = "  - {name: report, description: Totals per customer, schedule: '* * * * * *', command: 'echo no route to host >&2; exit 3'}
 ";
+/// Who is told of a job, and what else stands in its table for people.
+const TOLD: &str = "labels: {team: shop}, runbookUrl: 'https://wiki.example/operations/runbooks/report-of-the-totals-per-customer', notify: {onFailure: [ops-chat, the-on-call-of-the-teams-for-orders-and-reports], onRecovery: [ops-chat]}";
+const NOTIFIERS: &str = "notifiers:
+  ops-chat: {type: slack, url: 'http://127.0.0.1:9/'}
+  the-on-call-of-the-teams-for-orders-and-reports: {type: webhook, url: 'http://127.0.0.1:9/'}
+";
 const STALE: &str = "  - {name: invoices, schedule: '0 2 1 * *', command: 'true', staleAfter: 1s}
 ";
 const SLOW: &str = "  - {name: export, schedule: '* * * * * *', command: 'sleep 600', concurrencyPolicy: Forbid}
@@ -100,7 +106,8 @@ fn a_fleet_in_order_is_seen_to_be_so() {
 #[test]
 fn a_failing_job_is_seen_first_and_leads_to_its_run() {
     let Some(browser) = Browser::start() else { return };
-    let table = Table::new(&format!("{GOOD}{BAD}"));
+    let told = BAD.replace(", command", &format!(", {TOLD}, command"));
+    let table = Table::new(&format!("{GOOD}{told}{NOTIFIERS}"));
     let (daemon, address) = start(&table, "memory:");
     let run = daemon.wait_for_job("run_finished", "report")["run_id"].as_str().unwrap().to_owned();
     daemon.wait_for_many(2, |line| line["event"] == "run_finished" && line["job"] == "report", LIMIT);
@@ -110,6 +117,7 @@ fn a_failing_job_is_seen_first_and_leads_to_its_run() {
     says(&browser, &["1 failing of 4 jobs", "Needs a look", "report", "failing", "exit code 3", "mails", "good"]);
     inspect(&browser, (&address, "/jobs/report"), "failing-job");
     says(&browser, &["report", "failing", "Totals per customer", "What became of its ticks", "exit code 3"]);
+    says(&browser, &["onFailure", "ops-chat, the-on-call-of-the-teams", "onRecovery", "ops-chat", "team", "Runbook"]);
     inspect(&browser, (&address, &format!("/runs/{run}")), "failing-run");
     says(&browser, &[&run, "failed", "exit code 3", &format!("onecron show {run}")]);
     browser.open(&format!("http://{address}/jobs/none"));

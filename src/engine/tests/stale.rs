@@ -119,6 +119,78 @@ fn recorded(revision: u64) -> Answer {
     Answer { job: Some(JobRecord { revision, ..job_record(DECIDED) }), ..done }
 }
 
+/// A job that was called stale since a tick's success, when its run ends.
+fn called_stale(last_success: i64) -> Bench {
+    let mut bench = Bench::claiming(job("a"));
+    let mut won = yes(&bench.steps()[0].clone());
+    let stale = Some(Stale { fresh_at: (DECIDED - 3600) * 1000, by: me() });
+    let last_success = Some(Tick::from_seconds(last_success));
+    won.job = Some(JobRecord { revision: 100, stale, last_success, ..job_record(DECIDED) });
+    bench.reply(vec![won]);
+    bench.reply_yes();
+    bench.tell(Event::Started { run: run(), pid: Some(7) });
+    bench
+}
+
+#[test]
+fn a_job_is_stale_no_more_when_its_last_success_is_later_than_that_for_which_it_was_called_so() {
+    let since = Some((DECIDED - 3600) * 1000);
+    let told = Trouble { stale_since: since, ..Trouble::default() };
+    for (before, after, wanted) in [
+        (DECIDED - 3600, DECIDED, Some(told)),
+        // It has run for an earlier instant, as somebody ordered.
+        (DECIDED - 3600, DECIDED - 3600, None),
+        // There was a success since.
+        (DECIDED - 1800, DECIDED, None),
+    ] {
+        let mut bench = called_stale(before);
+        bench.end(0);
+        let mut answer = recorded(101);
+        answer.job = answer.job.map(|job| JobRecord { last_success: Some(Tick::from_seconds(after)), ..job });
+        let looks = bench.reply(vec![answer]).into_iter().find_map(|effect| match effect {
+            Effect::LookBack { known, .. } => Some(known),
+            _ => None,
+        });
+        assert_eq!(looks, wanted, "{before} {after}");
+    }
+}
+
+/// Both ended before the end of either was recorded.
+#[test]
+fn of_two_successes_at_once_the_second_is_not_said_to_have_ended_the_trouble_that_the_first_has() {
+    let mut bench = Bench::ready(&[JobSpec { schedule: every("1m"), ..allowing("a") }], 10);
+    let mut failing = |step: &Step| match step {
+        Step::Complete { .. } => None,
+        step => {
+            let answer = yes(step);
+            let job = answer.job.map(|job| JobRecord { revision: 1000, failures: 2, ..job });
+            Some(Answer { job, ..answer })
+        }
+    };
+    let runs = [run(), run_at(60)];
+    for (run, at) in runs.iter().zip([1_000, 61_000]) {
+        bench.until_with(at, &mut failing);
+        bench.tell(Event::Started { run: run.clone(), pid: Some(7) });
+    }
+    for run in &runs {
+        bench.tell(Event::Ended { run: run.clone(), exit: exit(0) });
+    }
+    let (mut told, mut revision) = (Vec::new(), 1000);
+    let mut recording = |step: &Step| {
+        revision += u64::from(matches!(step, Step::Complete { .. }));
+        let answer = yes(step);
+        let job = answer.job.map(|job| JobRecord { revision, ..job });
+        Some(Answer { job, ..answer })
+    };
+    for effect in bench.until_with(62_000, &mut recording) {
+        if let Effect::LookBack { facts, known } = effect {
+            told.push((facts.run, known.failures));
+        }
+    }
+    // The history still decides about the second, since the record changed in between.
+    assert_eq!(told, [(runs[0].clone(), 2), (runs[1].clone(), 0)]);
+}
+
 #[test]
 fn a_recorded_success_after_failures_is_looked_back_from() {
     let look = |failures| Effect::LookBack { facts: facts(&run()), known: Trouble { failures, ..Trouble::default() } };

@@ -56,41 +56,31 @@ pub struct Sent<'a> {
     pub attempts: u32,
 }
 
+/// Raises an event of a message.
+macro_rules! sent_event {
+    ($level:ident, $name:expr, $sent:expr, $message:literal $(, $($field:tt)*)?) => {
+        event!(
+            $level, $name, $message,
+            notifier = $sent.notifier,
+            "type" = $sent.kind,
+            about = $sent.about,
+            job = $sent.job.as_str(),
+            count = $sent.count,
+            status = $sent.status,
+            attempts = $sent.attempts
+            $(, $($field)*)?
+        )
+    };
+}
+
 /// Somebody was told.
 pub fn notify_sent(sent: Sent<'_>) {
-    let Sent { notifier, kind, about, job, count, status, attempts } = sent;
-    let job = job.as_str();
-    event!(
-        DEBUG,
-        "notify_sent",
-        "a notifier has taken a message",
-        notifier,
-        "type" = kind,
-        about,
-        job,
-        count,
-        status,
-        attempts
-    );
+    sent_event!(DEBUG, "notify_sent", sent, "a notifier has taken a message");
 }
 
 /// Somebody could not be told.
 pub fn notify_failed(sent: Sent<'_>, error: &str) {
-    let Sent { notifier, kind, about, job, count, status, attempts } = sent;
-    let job = job.as_str();
-    event!(
-        WARN,
-        "notify_failed",
-        "a notifier has not taken a message, which is given up",
-        notifier,
-        "type" = kind,
-        about,
-        job,
-        count,
-        status,
-        attempts,
-        error
-    );
+    sent_event!(WARN, "notify_failed", sent, "a notifier has not taken a message, which is given up", error);
 }
 
 /// There was no place, or no time, for so many things that somebody was to be told.

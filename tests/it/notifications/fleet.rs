@@ -65,11 +65,7 @@ fn what_was_missed_while_all_were_down_is_told_once_by_who_settles_it() {
     until("three ticks are over", || wall() >= down_until);
     let mut fleet = place.start_fleet(2);
     fleet[0].wait_for(|line| line["event"] == "daemon_ready", LIMIT);
-    let missed = || {
-        let single = all(&fleet, "run_missed").len() as u64;
-        single + all(&fleet, "runs_missed").iter().map(|line| line["count"].as_u64().unwrap()).sum::<u64>()
-    };
-    until("they are settled", || missed() >= 2);
+    until("they are settled", || missed_lines(&fleet) >= 2);
     until("the job is told to run again", || !items(&web, "recovery").is_empty());
     end(&mut fleet);
     let items_of = items(&web, "missed");

@@ -128,6 +128,55 @@ fn the_end_of_a_daemon_does_not_wait_for_ever() {
 }
 
 #[test]
+fn a_second_signal_ends_the_wait_for_what_is_to_be_told() {
+    let silent = Web::start(|_| vec![Act::Hold]);
+    let notifiers = format!("  silent: {{type: webhook, url: '{}', timeout: 60s}}\n", silent.url("/S3CRET-PATH"));
+    let place = Place::new(&notifiers, &failing("silent"));
+    let mut daemon = place.start("web-1");
+    daemon.wait_for_job("run_finished", "nightly");
+    daemon.signal(Signal::SIGTERM);
+    daemon.signal(Signal::SIGTERM); // its echo, which means nothing
+    daemon.wait_for_event("daemon_draining");
+    let waited = now() + millis(1000);
+    until("it waits for its receiver", || now() >= waited && silent.connections() > 0);
+    assert_eq!(daemon.events("notify_dropped").len(), 0);
+    let asked = now();
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit(), 0);
+    assert!(now().since(asked) < millis(5000), "it would have waited ten seconds");
+    let dropped = daemon.wait_for_event("notify_dropped");
+    assert_eq!((&dropped["count"], &dropped["reason"]), (&1.into(), &"ending".into()), "{dropped}");
+}
+
+#[test]
+fn what_waits_for_a_receiver_that_has_left_the_table_is_said_in_one_line() {
+    let silent = Web::start(|_| vec![Act::Hold]);
+    let pager = format!(
+        "  hook: {{type: webhook, url: 'http://127.0.0.1:9/'}}\n  pager: {{type: pagerduty, routingKey: {{fromEnv: PD_KEY}}, url: '{}', timeout: 2s}}\n",
+        silent.url("/S3CRET-PATH")
+    );
+    let jobs = |notify: &str| {
+        let job = |n: usize| {
+            format!(
+                "  - {{name: job-{n:02}, schedule: '*/10 * * * * *', command: [/bin/false], notify: {{onFailure: [{notify}]}}}}\n"
+            )
+        };
+        (0..20).map(job).collect::<String>()
+    };
+    let place = Place::new(&pager, &jobs("pager"));
+    let daemon = place.launch("web-1").env("PD_KEY", "S3CRET-KEY").start();
+    daemon.wait_for_many(20, |line| line["event"] == "run_finished", LIMIT);
+    place.write("  hook: {type: webhook, url: 'http://127.0.0.1:9/'}\n", &jobs("hook"));
+    let dropped = daemon.wait_for_event("notify_dropped");
+    assert_eq!((&dropped["notifier"], &dropped["reason"]), (&"pager".into(), &"removed".into()), "{dropped}");
+    // One may have been given up before.
+    let given_up = daemon.events("notify_failed").len() as u64;
+    assert!(dropped["count"].as_u64().unwrap() + given_up >= 20, "{dropped}");
+    assert_eq!(daemon.events("notify_dropped").len(), 1);
+    assert_secret(&[daemon]);
+}
+
+#[test]
 fn another_address_counts_at_once_also_for_what_waits_and_one_that_is_gone_is_told_nothing() {
     let web = Web::start(|_| ok());
     let nowhere = format!("  hook: {{type: webhook, url: 'http://127.0.0.1:{}/S3CRET-PATH'}}\n", free_port());

@@ -148,11 +148,21 @@ fn fifty_jobs_that_fail_at_once_are_a_few_messages_that_name_some_and_count_all(
 #[test]
 fn what_somebody_stopped_and_what_nobody_wants_to_know_is_told_to_nobody() {
     let web = Web::start(|_| ok());
-    let jobs = "  - {name: quiet, schedule: '*/2 * * * * *', command: [/bin/false], notify: {onSuccess: [hook], onLost: [hook]}}\n";
-    let place = Place::new(&hook(&web), jobs);
-    let mut daemon = place.start("web-1");
-    daemon.wait_for_many(2, |line| line["event"] == "run_finished", LIMIT);
-    daemon.signal(Signal::SIGTERM);
-    assert_eq!(daemon.wait_for_exit(), 0);
-    assert_eq!(bodies(&web), Vec::<Value>::new());
+    let every = "{onSuccess: [hook], onFailure: [hook], onRecovery: [hook], onMissed: [hook], onLost: [hook]}";
+    let jobs = format!(
+        "  - {{name: quiet, schedule: '*/2 * * * * *', command: [/bin/false], notify: {{onSuccess: [hook], onLost: [hook]}}}}\n  \
+         - {{name: replaced, schedule: '*/2 * * * * *', command: [sleep, '600'], concurrencyPolicy: Replace, notify: {every}}}\n  \
+         - {{name: loud, schedule: '*/2 * * * * *', command: [/bin/false], notify: {{onFailure: [hook]}}}}\n"
+    );
+    let place = Place::new(&hook(&web), &jobs);
+    let daemon = place.start("web-1");
+    let replaced = |line: &Value| line["event"] == "run_finished" && line["outcome"] == "replaced";
+    let last = daemon.wait_for_many(2, replaced, LIMIT).pop().unwrap();
+    daemon.wait_for_many(2, |line| line["event"] == "run_finished" && line["job"] == "quiet", LIMIT);
+    // Things are told in their order: what could be told of those is told before what was later.
+    let is_later = |item: &Value| item["at"].as_str() > last["timestamp"].as_str();
+    until("something later is told", || items(&web, "failure").iter().any(is_later));
+    let told = bodies(&web).into_iter().flat_map(|body| body["items"].as_array().unwrap().clone());
+    let jobs: Vec<Value> = told.map(|item| item["job"].clone()).filter(|job| job != "loud").collect();
+    assert_eq!(jobs, Vec::<Value>::new());
 }
