@@ -232,7 +232,9 @@ pub fn body(kind: &NotifierKind, message: &Message, (sender, routing_key): (&Sen
         NotifierKind::PagerDuty { .. } => {
             Body { content_type: JSON, text: pagerduty::text(message, sender, routing_key) }
         }
-        NotifierKind::Ping { .. } => Body { content_type: "text/plain; charset=utf-8", text: ping::text(message) },
+        NotifierKind::Ping { .. } => {
+            Body { content_type: "text/plain; charset=utf-8", text: ping::text(message, sender) }
+        }
     }
 }
 

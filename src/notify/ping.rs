@@ -3,6 +3,7 @@
 
 use super::About;
 use super::Message;
+use super::Sender;
 use super::end_of;
 use crate::job::Occasion;
 
@@ -19,8 +20,10 @@ pub fn address(written: &str, job: &str, about: About) -> String {
     format!("{}{end}{query}", path.trim_end_matches('/'))
 }
 
-pub(super) fn text(message: &Message) -> String {
-    let facts = &message.first().facts;
-    let run = if facts.run_id.is_empty() { String::new() } else { format!("run {}\n", facts.run_id) };
-    format!("{}\n{run}{}", message.summary(), end_of(&facts.output_tail, message.tail_most()))
+pub(super) fn text(message: &Message, sender: &Sender) -> String {
+    let (facts, spec) = (&message.first().facts, &message.first().spec);
+    let line = |what: &str, text: &str| if text.is_empty() { String::new() } else { format!("{what} {text}\n") };
+    let (run, runbook) = (line("run", &facts.run_id), line("runbook", &spec.runbook_url));
+    let from = format!("told by {} of {}", sender.replica, sender.namespace);
+    format!("{}\n{run}{from}\n{runbook}{}", message.summary(), end_of(&facts.output_tail, message.tail_most()))
 }

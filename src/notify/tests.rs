@@ -262,6 +262,24 @@ fn slack_gets_whole_links_and_whole_quotes_however_long_the_rest_is() {
     }
 }
 
+/// Of what happened to one job: what, to which job and tick, who says so, and where it stands what to do.
+#[test]
+fn each_message_to_people_says_job_tick_replica_and_runbook() {
+    for kind in kinds() {
+        let [message] = &group(&kind, vec![failed("a")])[..] else { panic!("not one") };
+        let sent = body(&kind, message, (&sender(), "R0UTING")).text;
+        for part in [
+            "a failed: exit code 3",
+            "a@2026-03-01T02:00:00Z",
+            "web-1-7f3a",
+            "https://wiki.example/a?b=1",
+            "no space left",
+        ] {
+            assert!(sent.replace('*', "").contains(part), "{part} {}: {sent}", kind.as_str());
+        }
+    }
+}
+
 #[test]
 fn a_line_among_many_says_which_run_it_is_about() {
     let [message] = &group(&NotifierKind::Slack, vec![failed("a"), failed("b")])[..] else { panic!("not one") };
