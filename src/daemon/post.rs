@@ -441,23 +441,44 @@ mod tests {
         }
     }
 
+    /// One that nobody has started, and both ends that lead to it.
+    fn carrier(table: &JobTable, name: &str) -> (Carrier, watch::Sender<Standing>, mpsc::Sender<Arc<Letter>>) {
+        let standing = Standing { spec: Arc::clone(&table.notifiers[name]), redaction: Redaction::default() };
+        let (changed, standing) = watch::channel(standing);
+        let (letters, waiting) = mpsc::channel(QUEUE);
+        let carrier = Carrier {
+            name: name.into(),
+            from: Arc::new(Sender { namespace: "default".into(), replica: "web-1".into() }),
+            letters: waiting,
+            standing,
+            count: Arc::default(),
+            metrics: Arc::new(Metrics::new(Arc::new(SystemClock), "memory:")),
+            reading: None,
+        };
+        (carrier, changed, letters)
+    }
+
+    #[tokio::test]
+    async fn what_comes_a_moment_later_is_told_together_with_the_first_unless_each_is_told_singly() {
+        let table = both();
+        for (name, together) in [("hook", 2), ("up", 1)] {
+            let (mut carrier, _changed, letters) = carrier(&table, name);
+            let later = async {
+                tokio::task::yield_now().await;
+                letters.try_send(Arc::new(failure(&table))).unwrap();
+                drop(letters);
+            };
+            let (gathered, ()) = tokio::join!(carrier.gather(Arc::new(failure(&table))), later);
+            assert_eq!(gathered.len(), together, "{name}");
+        }
+    }
+
     #[tokio::test]
     async fn another_standing_ends_a_pause_between_two_tries() {
         let table = both();
-        let metrics = Arc::new(Metrics::new(Arc::new(SystemClock), "memory:"));
-        let standing =
-            |name: &str| Standing { spec: Arc::clone(&table.notifiers[name]), redaction: Redaction::default() };
-        let (changed, of_carrier) = watch::channel(standing("hook"));
-        let mut carrier = Carrier {
-            name: "hook".into(),
-            from: Arc::new(Sender { namespace: "default".into(), replica: "web-1".into() }),
-            letters: mpsc::channel(1).1,
-            standing: of_carrier,
-            count: Arc::default(),
-            metrics,
-            reading: None,
-        };
-        changed.send_replace(standing("up"));
+        let (mut carrier, changed, _letters) = carrier(&table, "hook");
+        let up = Standing { spec: Arc::clone(&table.notifiers["up"]), redaction: Redaction::default() };
+        changed.send_replace(up);
         // Without it, this one would take eight seconds at least.
         timeout(Duration::from_secs(4), carrier.pause(3)).await.expect("the pause is over");
         assert_eq!(carrier.standing.borrow_and_update().spec.name, "up");
