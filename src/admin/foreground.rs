@@ -8,17 +8,22 @@ use super::Refusal;
 use super::apply_one;
 use super::runs::STEADY_WITHIN;
 use super::runs::Wanted;
+use super::runs::cancel;
 use super::runs::place;
 use crate::clock::Boot;
 use crate::clock::Clock;
 use crate::job::Answer;
 use crate::job::Claim;
 use crate::job::Decision;
+use crate::job::Ending;
 use crate::job::Expect;
+use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::MissedReason;
+use crate::job::Outcome;
 use crate::job::RunKey;
 use crate::job::RunRecord;
+use crate::job::RunState;
 use crate::job::SkipReason;
 use crate::job::Step;
 use crate::job::StopReason;
@@ -57,6 +62,8 @@ pub struct Begun {
 /// Takes a run of a job for this process, under the terms of a definition and a lease. From then on it is to be renewed, and
 /// its end to be recorded.
 ///
+/// Cancel safety: dropping the future leaves what it has come to, and a replica would carry that out: [`withdraw_own`].
+///
 /// # Errors
 /// Why nothing is to be run; [`Refusal::Busy`] where another run, or another replica, has the job. After
 /// [`Refusal::Store`] a replica may run the job, or it is recorded as lost.
@@ -76,6 +83,42 @@ pub async fn begin_here(
     // Before the begin: should this process die, replicas know where to look.
     actor.announce(store, (vec![taken.run.to_string()], vec![wanted.job.to_string()])).await?;
     taken.begin(clock).await
+}
+
+/// Ends what a dropped [`begin_here`] has left of a run. Returns which, where there is one.
+///
+/// # Errors
+/// The store did not answer: a replica may run it, or it is recorded as lost.
+pub async fn withdraw_own(store: &dyn Store, actor: &Actor, job: &JobName) -> Result<Option<RunKey>, Refusal> {
+    // Any run of the job: the answer has all that are open.
+    let any = RunKey::new(job.clone(), Tick::manual(0, 0));
+    let found = apply_one(store, Step::Read { run: any }).await?;
+    let Some(run) = found.open.iter().find(|run| run.owner == actor.name).map(|run| run.key(job)) else {
+        return Ok(None);
+    };
+    let record = cancel(store, actor, &run).await?;
+    let owner = actor.name.clone();
+    let rest = match record.state {
+        _ if record.outcome.is_some() => return Ok(Some(run)),
+        RunState::Begun => {
+            let ending = Ending {
+                outcome: Outcome::Cancelled,
+                exit_code: None,
+                signal: None,
+                http_status: None,
+                duration_ms: 0,
+                error: "asked to stop before it was started".to_owned(),
+                output_tail: String::new(),
+            };
+            Step::Complete { run: run.clone(), owner, start: record.start, ending }
+        }
+        _ => {
+            let (expect, decision) = (Expect::Own(owner.clone()), Decision::Stopped(StopReason::Cancel));
+            Step::Settle { run: run.clone(), owner, previous: 0, expect, decision }
+        }
+    };
+    apply_one(store, rest).await?;
+    Ok(Some(run))
 }
 
 struct Taken<'a> {
@@ -149,3 +192,6 @@ fn refused(run: &RunKey, answer: &Answer) -> Refusal {
         _ => Refusal::Forgot(job.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests;

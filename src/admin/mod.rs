@@ -11,6 +11,7 @@ mod why;
 
 pub use foreground::Begun;
 pub use foreground::begin_here;
+pub use foreground::withdraw_own;
 pub use pauses::Changed;
 pub use pauses::pause;
 pub use pauses::pause_all;
@@ -20,6 +21,7 @@ pub use refusal::Refusal;
 pub use runs::Ordered;
 pub use runs::Wanted;
 pub use runs::cancel;
+pub use runs::number;
 pub use runs::order;
 pub use runs::until_over;
 pub use views::FleetView;
@@ -42,6 +44,7 @@ use crate::store::BATCH_MOST;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Store;
+use crate::store::doing;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -102,10 +105,11 @@ async fn apply(store: &dyn Store, steps: &[Step]) -> Result<Vec<Answer>, Error> 
 }
 
 async fn apply_one(store: &dyn Store, step: Step) -> Result<Answer, Error> {
+    let operation = doing::step(&step);
     let answers = apply(store, &[step]).await?;
     answers.into_iter().next().ok_or_else(|| Error {
         kind: ErrorKind::MaybeApplied,
-        operation: "apply",
+        operation,
         store: store.url().into(),
         detail: "no answer to a step".into(),
     })

@@ -106,8 +106,9 @@ impl Refusal {
     /// What to do, where there is something.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Store(error) if error.kind == ErrorKind::NotSent => {
-                "is a server there, of this kind, and are host and port right? `onecron doctor` looks at it".into()
+            Self::Store(error) if error.kind == ErrorKind::NotSent && !error.store.starts_with("sqlite:") => {
+                "if no server answers there: is one of this kind there, and are host and port right? `onecron doctor` looks at it"
+                    .into()
             }
             Self::Store(_) | Self::Over { .. } => return None,
             Self::NoJob { known, .. } if known.is_empty() => {
@@ -139,4 +140,22 @@ fn listed(names: &[impl ToString]) -> String {
     let more = names.len().saturating_sub(MOST);
     let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
     shown.join(", ") + &rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::doing;
+
+    #[test]
+    fn only_what_is_asked_over_a_network_is_looked_for_there() {
+        for (store, kind, has_hint) in [
+            ("redis://cache:6379", ErrorKind::NotSent, true),
+            ("redis://cache:6379", ErrorKind::MaybeApplied, false),
+            ("sqlite:onecron.db", ErrorKind::NotSent, false),
+        ] {
+            let error = Error { kind, operation: doing::JOBS, store: store.into(), detail: "no".into() };
+            assert_eq!(Refusal::from(error).hint().is_some(), has_hint, "{store} {kind:?}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::Actor;
 use super::Refusal;
 use super::apply_one;
+use crate::chance;
 use crate::job::Decision;
 use crate::job::Expect;
 use crate::job::JobName;
@@ -35,6 +36,11 @@ pub struct Wanted {
     pub despite_pause: bool,
     /// Tells it from another order of the same millisecond.
     pub number: u16,
+}
+
+/// A number for [`Wanted::number`], another one each time.
+pub fn number() -> u16 {
+    u16::try_from(chance::number() >> 48).unwrap_or(0)
 }
 
 /// A run that stands in the store for whoever takes it.

@@ -163,7 +163,9 @@ impl Found<'_> {
     fn add_facts(&self, tick: Tick, view: Option<&RunView>, facts: &mut Vec<String>) {
         if let Some(view) = view {
             if view.attempts > 1 {
-                facts.push(format!("it was begun {} times", view.attempts));
+                // Its record has the last owner and no others.
+                let others = "`run_retried` and `run_lost` in the logs tell of the attempts before the last";
+                facts.push(format!("it was begun {} times: {others}", view.attempts));
             }
             if !view.range_first.is_empty() {
                 let (first, last) = (&view.range_first, &view.scheduled_for);

@@ -9,7 +9,6 @@ use super::table_args::Format;
 use super::table_args::TableArgs;
 use super::transitions;
 use crate::config;
-use crate::config::Severity;
 use crate::job::JobSpec;
 use crate::job::Tick;
 use crate::schedule::Schedule;
@@ -137,11 +136,7 @@ fn of_schedules(args: &NextArgs) -> Result<Option<Schedule>, Refusal> {
 
 /// The jobs that were named, in that order; all if none was.
 fn of_table(args: &NextArgs, now: DateTime<Utc>) -> Result<Vec<Arc<JobSpec>>, Refusal> {
-    let loaded = config::load(&table_args::sources(&args.table.jobs), now).map_err(|mut problems| {
-        problems.retain(|problem| problem.severity == Severity::Error);
-        (table_args::CONFIG, config::render(&problems))
-    })?;
-    let jobs = loaded.table.jobs;
+    let jobs = table_args::load(&args.table.jobs, now).map_err(|report| (table_args::CONFIG, report))?.jobs;
     if args.names.is_empty() {
         return Ok(jobs);
     }

@@ -1,7 +1,7 @@
 //! `onecron reload`: asks daemons of this host to read their job files now.
 
 use super::store_args::UNAVAILABLE;
-use super::store_args::not_shown;
+use super::store_args::not_written;
 use super::table_args;
 use clap::Args;
 use nix::errno::Errno;
@@ -39,7 +39,7 @@ pub fn run(args: &ReloadArgs, out: &mut dyn Write, err: &mut dyn Write) -> i32 {
                 let pids = pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
                 return match writeln!(out, "asked: pid {pids}; the daemon's log says what came of it") {
                     Ok(()) => table_args::OK,
-                    Err(error) => not_shown(error).say(err),
+                    Err(error) => not_written(error).say(err),
                 };
             }
             (UNAVAILABLE, refused.join("\n"))

@@ -1,8 +1,10 @@
 //! What the commands that read a job table without a daemon have in common.
 
 use crate::config;
+use crate::config::Severity;
 use crate::config::Source;
 use crate::job::JobSpec;
+use crate::job::JobTable;
 use crate::schedule::Schedule;
 use chrono::DateTime;
 use chrono::SecondsFormat;
@@ -46,6 +48,18 @@ pub struct TableArgs {
     /// Job table: a file, or a folder whose *.yaml are read in the order of their names; may be repeated
     #[arg(long = "jobs", value_name = "PATH", env = "ONECRON_JOBS", default_value = "/etc/onecron/jobs.yaml")]
     pub jobs: Vec<PathBuf>,
+}
+
+/// Loads a table for a command that goes by it; what is only a warning is left to `validate`.
+///
+/// # Errors
+/// The report on what is wrong with it, for whoever called the command.
+pub(super) fn load(paths: &[PathBuf], now: DateTime<Utc>) -> Result<JobTable, String> {
+    let loaded = config::load(&sources(paths), now).map_err(|mut problems| {
+        problems.retain(|problem| problem.severity == Severity::Error);
+        config::render(&problems)
+    })?;
+    Ok(loaded.table)
 }
 
 /// Reads the files of a table; `-` is standard input.

@@ -141,7 +141,7 @@ fn trigger(
 ) -> Result<i32, Failed> {
     let job = job_name(&args.job)?;
     let (store, actor) = args.ask.open(given, err)?;
-    let number = u16::from_str_radix(&super::settings::nonce()?[..4], 16).unwrap_or(0);
+    let number = admin::number();
     let key = args.key.clone().unwrap_or_default();
     let wanted = Wanted { job, key, runs_for: args.at, despite_pause: args.force, number };
     let ordered = wait_for(admin::order(&*store, &actor, &wanted))?;

@@ -5,17 +5,22 @@
 //! * signals are passed on; the run has its `terminationGracePeriod` then, and KILL follows;
 //! * its `timeout` holds;
 //! * one that has a claim is renewed every third of its lease. Without a renewal for a whole lease it is stopped, if
-//!   somebody else may start it then, or its job must not overlap; a guardian does that where this process cannot;
+//!   somebody else may start it then, or its job must not overlap; a guardian does that where this process cannot. Any
+//!   other goes on, and is renewed again as soon as the store answers;
 //! * how it ended is told to the store, again and again for a while.
 //!
 //! Invariant: as with a daemon, the lease counts from the first sending of what was confirmed last, and the guardian knows
 //! of a guarded run before its process exists.
 
 use super::perform::ask_limit;
+use super::perform::within;
+use super::requests;
+use super::runs;
 use crate::admin::Begun;
 use crate::causes::chain;
 use crate::clock::Boot;
 use crate::clock::Clock;
+use crate::engine::Exit;
 use crate::executor;
 use crate::executor::Deadline;
 use crate::executor::RunContext;
@@ -27,7 +32,6 @@ use crate::executor::guardian::Until;
 use crate::executor::http::Gate;
 use crate::executor::http::Reply;
 use crate::executor::http::Request;
-use crate::executor::http::Unsent;
 use crate::job::Action;
 use crate::job::Answer;
 use crate::job::CommandSpec;
@@ -41,6 +45,7 @@ use crate::job::Step;
 use crate::job::StopReason;
 use crate::job::Verdict;
 use crate::store::Store;
+use crate::store::doing;
 use futures_util::FutureExt;
 use futures_util::StreamExt;
 use nix::sys::signal::Signal;
@@ -66,8 +71,9 @@ const TELL_FOR: Duration = Duration::from_secs(120);
 /// The longest pause in between.
 const TELL_AGAIN_MOST: Duration = Duration::from_secs(5);
 
-const STOPPED_FOR_ITS_LEASE: &str =
-    "the store has not confirmed for a whole lease that this process has the run: it is stopped";
+/// A replica does that soon.
+const UNREGISTERED: &str = "no replica has registered the job since the store restarted";
+const UNCONFIRMED: &str = "the store has not confirmed for a whole lease that this process has the run";
 
 /// A run to be carried out.
 pub struct Foreground {
@@ -113,6 +119,18 @@ pub fn listen() -> io::Result<Signals> {
     super::signals::listen()
 }
 
+/// Waits for what comes before a run.
+///
+/// # Errors
+/// A signal that came first: then it was dropped.
+pub async fn unless_signalled<T>(signals: &mut Signals, wanted: impl Future<Output = T>) -> Result<T, i32> {
+    tokio::select! {
+        biased;
+        Some(signal) = signals.next() => Err(signal),
+        found = wanted => Ok(found),
+    }
+}
+
 /// Why it is being stopped. A later one does not take the place of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Cause {
@@ -143,19 +161,6 @@ enum Work {
     Request(Box<Request>),
 }
 
-/// What came of it.
-#[derive(Default)]
-struct Exit {
-    code: Option<i32>,
-    signal: Option<i32>,
-    status: Option<u16>,
-    error: String,
-    /// The beginning of an answer.
-    said: String,
-    /// Nothing was executed, and nothing sent.
-    not_started: bool,
-}
-
 /// Reaches what is going.
 enum Reach {
     Process(Stopper),
@@ -178,7 +183,8 @@ impl Reach {
     }
 }
 
-type Asking = Pin<Box<dyn Future<Output = (Boot, Option<Answer>)>>>;
+/// A renewal that is under way: when it was sent, and what the store says.
+type Asking = Pin<Box<dyn Future<Output = (Boot, Result<Answer, String>)>>>;
 
 /// A run while it goes on.
 struct Watch<'a> {
@@ -187,8 +193,13 @@ struct Watch<'a> {
     started: Boot,
     /// See [`Claimed`]: until when nobody else can have been given the run.
     lease_end: watch::Sender<Boot>,
-    renew_at: Boot,
+    /// `None`: the store has said that there is nothing to renew any more.
+    renew_at: Option<Boot>,
     lease_lost: bool,
+    /// Why the last renewal came to nothing, if it did.
+    unconfirmed: String,
+    /// Nothing was executed, and nothing sent.
+    not_started: bool,
     stop: Option<(Cause, Boot)>,
     killed: bool,
     /// Says something to whoever waits.
@@ -219,7 +230,8 @@ impl Foreground {
                 exit
             }
             Err(error) => {
-                Exit { error: self.context.redaction.text(&error).into_owned(), not_started: true, ..Exit::default() }
+                watch.not_started = true;
+                Exit { error: self.context.redaction.text(&error).into_owned(), ..Exit::default() }
             }
         };
         watch.disarm();
@@ -252,7 +264,7 @@ impl Foreground {
                         let _ = timeout(ask_limit(claim.lease), claim.store.leave(&claim.owner)).await;
                         return Ok(());
                     }
-                    Verdict::Unregistered => "no replica has registered the job since the store restarted".to_owned(),
+                    Verdict::Unregistered => UNREGISTERED.to_owned(),
                     Verdict::Fenced => return Err(format!("the run is {} now", had_by(answer.run.as_ref()))),
                     _ => return Err("the store does not know the run any more".to_owned()),
                 },
@@ -277,12 +289,13 @@ fn had_by(record: Option<&RunRecord>) -> String {
 }
 
 impl Claimed {
-    async fn ask(&self, step: Step) -> Result<Answer, String> {
-        let within = ask_limit(self.lease);
-        match timeout(within, self.store.apply(&[step])).await {
-            Ok(Ok(answers)) => answers.into_iter().next().ok_or_else(|| "no answer to a step".to_owned()),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("{} has not answered within {within:?}", self.store.url())),
+    /// One step, and the answer; or why there is none.
+    fn ask(&self, step: Step) -> impl Future<Output = Result<Answer, String>> + use<> {
+        let (store, limit) = (Arc::clone(&self.store), ask_limit(self.lease));
+        async move {
+            let answers = within(limit, (doing::step(&step), store.url()), store.apply(&[step])).await;
+            let answers = answers.map_err(|failure| failure.detail)?;
+            answers.into_iter().next().ok_or_else(|| "no answer to a step".to_owned())
         }
     }
 }
@@ -296,8 +309,10 @@ impl<'a> Watch<'a> {
             guardian: None,
             started,
             lease_end: watch::channel(sent + lease).0,
-            renew_at: sent + lease / 3,
+            renew_at: run.claim.as_ref().map(|_| sent + lease / 3),
             lease_lost: false,
+            unconfirmed: String::new(),
+            not_started: false,
             stop: None,
             killed: false,
             tell,
@@ -344,12 +359,7 @@ impl<'a> Watch<'a> {
         match work {
             Work::Process(running) => {
                 let reach = Reach::Process(running.stopper());
-                let told = |exit: executor::Exit| {
-                    let is_known = exit.code.is_some() || exit.signal.is_some();
-                    let error = if is_known { "" } else { "how its process ended is not known" };
-                    Exit { code: exit.code, signal: exit.signal, error: error.to_owned(), ..Exit::default() }
-                };
-                told(self.until_over(running.wait(), &reach, signals).await)
+                runs::told(self.until_over(running.wait(), &reach, signals).await)
             }
             Work::Request(request) => {
                 let (stop, mut stopped) = watch::channel(false);
@@ -362,16 +372,11 @@ impl<'a> Watch<'a> {
                 };
                 let performed = self.until_over(request.perform(gate, asked), &Reach::Request(stop), signals).await;
                 let is_sent = *connections.borrow() > 0;
-                self.answered(performed, is_sent)
+                self.not_started = performed.is_err() && !is_sent;
+                let reply = performed.unwrap_or_else(|unsent| Reply::failed(&unsent));
+                requests::answered(reply, &self.run.context.redaction)
             }
         }
-    }
-
-    fn answered(&self, performed: Result<Reply, Unsent>, is_sent: bool) -> Exit {
-        let not_started = performed.is_err() && !is_sent;
-        let reply = performed.unwrap_or_else(|unsent| Reply::failed(&unsent));
-        let error = self.run.context.redaction.text(&reply.error).into_owned();
-        Exit { status: reply.status, error, said: reply.body_head, not_started, ..Exit::default() }
     }
 
     /// Waits for the end, and does meanwhile what is due.
@@ -381,7 +386,7 @@ impl<'a> Watch<'a> {
         loop {
             let now = self.run.clock.now().boot;
             self.look(now, reach);
-            if asking.is_none() && self.renews(now) {
+            if asking.is_none() && self.renew_at.is_some_and(|at| now >= at) {
                 asking = self.renewal(now);
             }
             tokio::select! {
@@ -401,64 +406,82 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn renews(&self, now: Boot) -> bool {
-        self.run.claim.is_some() && !self.lease_lost && now >= self.renew_at
-    }
-
     fn renewal(&self, sent: Boot) -> Option<Asking> {
         let claim = self.run.claim.as_ref()?;
         let begun = &claim.begun;
         let step = Step::Renew { run: begun.run.clone(), owner: claim.owner.clone(), start: begun.start };
-        let (store, within) = (Arc::clone(&claim.store), ask_limit(claim.lease));
-        Some(Box::pin(async move {
-            let answered = timeout(within, store.apply(&[step])).await;
-            let answer = answered.ok().and_then(Result::ok).and_then(|answers| answers.into_iter().next());
-            (sent, answer)
-        }))
+        let asked = claim.ask(step);
+        Some(Box::pin(async move { (sent, asked.await) }))
     }
 
-    fn renewed(&mut self, sent: Boot, answer: Option<Answer>, reach: &Reach) {
+    /// As with a daemon: only a store that says that the run is not ours any more ends the asking.
+    fn renewed(&mut self, sent: Boot, answered: Result<Answer, String>, reach: &Reach) {
         let Some(claim) = &self.run.claim else { return };
-        let Some(answer) = answer else {
-            self.renew_at = self.run.clock.now().boot + RENEW_AGAIN;
-            return;
+        self.renew_at = Some(self.run.clock.now().boot + RENEW_AGAIN);
+        let answer = match answered {
+            Ok(answer) => answer,
+            Err(why) => {
+                self.unconfirmed = why;
+                return;
+            }
         };
         match answer.verdict {
             Verdict::Renewed => {
                 let lease_end = sent + claim.lease;
-                self.renew_at = sent + claim.lease / 3;
+                self.renew_at = Some(sent + claim.lease / 3);
+                self.unconfirmed.clear();
                 self.lease_end.send_replace(lease_end);
                 if let Some(guardian) = &self.guardian {
                     // Where it cannot be told, it stops the run: that is what it is for.
                     let _ = guardian.extend(&claim.begun.run, claim.begun.start, lease_end);
+                }
+                if !self.run.is_guarded() && std::mem::take(&mut self.lease_lost) {
+                    (self.tell)("the store has confirmed again that this process has the run");
                 }
                 let asked = answer.run.and_then(|run| Some((run.stop_asked?, run.stop_asked_by)));
                 if let Some((reason, by)) = asked.filter(|_| self.stop.is_none()) {
                     self.stop(Cause::Asked(reason, by), self.run.spec.termination_grace_period, reach);
                 }
             }
-            // A replica registers the job again.
-            Verdict::Unregistered => self.renew_at = self.run.clock.now().boot + RENEW_AGAIN,
-            _ => self.lose_lease(reach),
+            Verdict::Lost | Verdict::Done | Verdict::Gone | Verdict::Fenced => {
+                self.renew_at = None;
+                let why = match (answer.verdict, &answer.run) {
+                    (Verdict::Gone, _) => "the store does not know the run any more".to_owned(),
+                    (Verdict::Fenced, record) => format!("the run is {} now", had_by(record.as_ref())),
+                    _ => "the run was called lost".to_owned(),
+                };
+                self.lose_lease(&why, reach);
+            }
+            Verdict::Unregistered => self.unconfirmed = UNREGISTERED.to_owned(),
+            _ => self.unconfirmed = "its records are not understood".to_owned(),
         }
     }
 
-    fn lose_lease(&mut self, reach: &Reach) {
+    fn lose_lease(&mut self, why: &str, reach: &Reach) {
         if std::mem::replace(&mut self.lease_lost, true) {
             return;
         }
         if self.run.is_guarded() {
-            (self.tell)(STOPPED_FOR_ITS_LEASE);
+            (self.tell)(&format!("{why}: it is stopped"));
             self.stop(Cause::LeaseLost, self.run.spec.lease_loss_grace(), reach);
         } else {
-            (self.tell)("the store has not confirmed for a whole lease that this process has the run: it goes on");
+            (self.tell)(&format!("{why}: it goes on"));
+        }
+    }
+
+    /// That a whole lease is over, and why, where that is known.
+    fn unconfirmed(&self) -> String {
+        if self.unconfirmed.is_empty() {
+            UNCONFIRMED.to_owned()
+        } else {
+            format!("{UNCONFIRMED} ({})", self.unconfirmed)
         }
     }
 
     /// Does what is due by the clock.
     fn look(&mut self, now: Boot, reach: &Reach) {
         if self.run.claim.is_some() && now >= *self.lease_end.borrow() {
-            self.lose_lease(reach);
+            self.lose_lease(&self.unconfirmed(), reach);
         }
         if self.stop.is_none() && self.timeout_at().is_some_and(|at| now >= at) {
             (self.tell)("the job's `timeout` is over: it is stopped");
@@ -497,12 +520,11 @@ impl<'a> Watch<'a> {
 
     /// How long there is nothing to do by the clock.
     fn pause(&self, now: Boot) -> Duration {
-        let renewal = self.run.claim.as_ref().filter(|_| !self.lease_lost).map(|_| self.renew_at);
         let kill = self.stop.as_ref().filter(|_| !self.killed).map(|(_, at)| *at);
-        let lease_end = renewal.map(|_| *self.lease_end.borrow());
+        let lease_end = self.run.claim.as_ref().map(|_| *self.lease_end.borrow());
         let timeout = self.timeout_at().filter(|_| self.stop.is_none());
         // A renewal that is under way is past, and its answer comes by itself.
-        let next = [renewal, lease_end, kill, timeout].into_iter().flatten().filter(|at| *at > now).min();
+        let next = [self.renew_at, lease_end, kill, timeout].into_iter().flatten().filter(|at| *at > now).min();
         next.map_or(SLEEP_MOST, |at| at.since(now)).min(SLEEP_MOST)
     }
 
@@ -510,7 +532,8 @@ impl<'a> Watch<'a> {
     fn credit_guardian(&mut self, exit: &Exit) {
         let is_past = self.run.clock.now().boot >= *self.lease_end.borrow();
         if self.stop.is_none() && self.guardian.is_some() && is_past && exit.signal.is_some() {
-            (self.tell)(STOPPED_FOR_ITS_LEASE);
+            let why = self.unconfirmed();
+            (self.tell)(&format!("{why}: it is stopped"));
             self.stopping(Cause::LeaseLost, Duration::ZERO);
         }
     }
@@ -524,7 +547,7 @@ impl<'a> Watch<'a> {
     }
 
     fn ending(&self, exit: Exit) -> Ending {
-        let failed = !exit.error.is_empty() || !self.run.spec.action.is_success(exit.code, exit.status);
+        let failed = !exit.error.is_empty() || !self.run.spec.action.is_success(exit.code, exit.http_status);
         let (outcome, why) = match self.stop.as_ref().map(|(cause, _)| cause) {
             Some(Cause::Signal(signal)) => {
                 (Outcome::Interrupted, format!("stopped by {signal}, as who started it wanted"))
@@ -535,7 +558,7 @@ impl<'a> Watch<'a> {
                 (Outcome::Replaced, format!("stopped for a later run, which {by} has"))
             }
             Some(Cause::Asked(StopReason::Cancel, by)) => (Outcome::Cancelled, format!("stopped, as {by} asked")),
-            None if exit.not_started => (Outcome::NotStarted, String::new()),
+            None if self.not_started => (Outcome::NotStarted, String::new()),
             None if failed => (Outcome::Failed, String::new()),
             None => (Outcome::Succeeded, String::new()),
         };
@@ -545,15 +568,15 @@ impl<'a> Watch<'a> {
             outcome,
             exit_code: exit.code,
             signal: exit.signal,
-            http_status: exit.status,
+            http_status: exit.http_status,
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             error,
-            output_tail: exit.said,
+            output_tail: exit.output_tail,
         }
     }
 }
 
-async fn answer_of(asking: &mut Option<Asking>) -> (Boot, Option<Answer>) {
+async fn answer_of(asking: &mut Option<Asking>) -> (Boot, Result<Answer, String>) {
     match asking {
         Some(asking) => asking.await,
         None => std::future::pending().await,
@@ -563,3 +586,6 @@ async fn answer_of(asking: &mut Option<Asking>) -> (Boot, Option<Answer>) {
 fn joined<T>(result: Result<Result<T, SpawnError>, tokio::task::JoinError>) -> Result<T, String> {
     result.expect("nothing in there panics, and nobody cancels it").map_err(|error| chain(&error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ use crate::server::Board;
 use crate::server::StoreState;
 use crate::store::Error;
 use crate::store::Store;
+use crate::store::doing;
 use crate::telemetry::events;
 use crate::telemetry::metrics::Metrics;
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ use tokio::task::JoinSet;
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// How long reading all jobs may take. No lease waits for it.
 const SURVEY_WITHIN: Duration = Duration::from_secs(10);
-/// How long the end of a daemon waits for its presence to be removed.
+/// How long the end of a daemon waits until its presence is written as left.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// How the engine ended.
@@ -129,7 +130,7 @@ impl Hands {
     fn ask(&mut self, request: RequestId, steps: Arc<Vec<Step>>) {
         let (store, limit) = (Arc::clone(&self.store), self.ask_limit);
         self.asking.spawn(async move {
-            let what = format!("{} steps", steps.len());
+            let what = doing::steps(&steps);
             let result = within(limit, (&what, store.url()), store.apply(&steps)).await;
             Event::Answered { request, result }
         });
@@ -142,7 +143,7 @@ impl Hands {
         let (store, clock, limit) = (Arc::clone(&self.store), Arc::clone(&self.launcher.clock), self.ask_limit);
         self.asking.spawn(async move {
             let sent = clock.now().boot;
-            let result = within(limit, ("a meeting", store.url()), store.meet(Some(&mine), &gone)).await;
+            let result = within(limit, (doing::MEET, store.url()), store.meet(Some(&mine), &gone)).await;
             Event::Met { sent, result }
         });
     }
@@ -150,7 +151,7 @@ impl Hands {
     fn survey(&mut self) {
         let store = Arc::clone(&self.store);
         self.asking.spawn(async move {
-            let result = within(SURVEY_WITHIN, ("all jobs' records", store.url()), store.jobs()).await;
+            let result = within(SURVEY_WITHIN, (doing::JOBS, store.url()), store.jobs()).await;
             Event::Surveyed { result }
         });
     }
@@ -212,7 +213,7 @@ pub fn ask_limit(lease: Duration) -> Duration {
 }
 
 /// The answer to a question, or why there is none.
-async fn within<T>(
+pub(super) async fn within<T>(
     limit: Duration,
     (what, store): (&str, &str),
     question: impl Future<Output = Result<T, Error>>,

@@ -17,21 +17,23 @@ use crate::executor::http::Reply;
 use crate::executor::http::Request;
 use crate::executor::http::Unsent;
 use crate::job::HttpSpec;
+use crate::secret::Redaction;
 use crate::telemetry::events;
 use std::pin::pin;
 use std::sync::Arc;
+
+/// How a request ended, as the engine has it.
+pub(super) fn answered(reply: Reply, redaction: &Redaction) -> Exit {
+    let Reply { status, error, body_head, body_bytes } = reply;
+    let error = redaction.text(&error).into_owned();
+    Exit { http_status: status, error, output_tail: body_head, output_bytes: body_bytes, ..Exit::default() }
+}
 
 impl Launcher {
     /// Carries out an order: reports either `NotStarted`, or `Started` and then, once, `Ended`.
     pub(super) async fn request(&self, order: &StartOrder, http: &HttpSpec, orders: Orders) {
         let event = match self.sent(order, http, orders).await {
-            Ok(reply) => {
-                let Reply { status, error, body_head, body_bytes } = reply;
-                let (output_tail, output_bytes) = (body_head, body_bytes);
-                let error = self.redaction.text(&error).into_owned();
-                let exit = Exit { http_status: status, error, output_tail, output_bytes, ..Exit::default() };
-                Event::Ended { run: order.run.clone(), exit }
-            }
+            Ok(reply) => Event::Ended { run: order.run.clone(), exit: answered(reply, &self.redaction) },
             Err(Refusal { too_late, error }) => {
                 let error = self.redaction.text(&error).into_owned();
                 Event::NotStarted { run: order.run.clone(), too_late, error }

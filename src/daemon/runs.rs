@@ -296,7 +296,8 @@ async fn until_it_ends(running: Running, mut stop: watch::Receiver<Stop>) -> exe
     }
 }
 
-fn told(exit: executor::Exit) -> Exit {
+/// How a process ended, as the engine has it.
+pub(super) fn told(exit: executor::Exit) -> Exit {
     let executor::Exit { code, signal, output_tail, output_bytes, .. } = exit;
     let is_known = code.is_some() || signal.is_some();
     let error = if is_known { "" } else { "how its process ended is not known: something else took its exit status" };

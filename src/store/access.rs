@@ -123,6 +123,16 @@ pub(super) fn word_of(path: &Path) -> Result<String, String> {
     }
 }
 
+/// The same where nobody else waits for it: a file system may hang.
+///
+/// # Errors
+/// As [`word_of`].
+pub(super) async fn word_in(path: &Path) -> Result<String, String> {
+    let path = path.to_owned();
+    let read = tokio::task::spawn_blocking(move || word_of(&path)).await;
+    read.unwrap_or_else(|_| Err("the file cannot be read".into()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,7 +36,7 @@ impl ErrorKind {
 pub struct Error {
     /// What became of the request.
     pub kind: ErrorKind,
-    /// What was being done.
+    /// What was being done, see [`doing`](super::doing).
     pub operation: &'static str,
     /// The store's URL without password.
     pub store: String,

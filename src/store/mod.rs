@@ -10,6 +10,7 @@
 
 mod access;
 mod documents;
+pub mod doing;
 mod error;
 mod fields;
 mod memory;

@@ -197,6 +197,7 @@ async fn without_a_quorum_etcd_takes_nothing_and_says_so_in_time() {
     assert_eq!(send(&store, &[claim(1, "web-1")]).await[0].verdict, Verdict::Won);
     assert_eq!(send(&store, &[claim(1, "web-2")]).await[0].verdict, Verdict::Held);
     cluster.members.iter_mut().for_each(DocumentServer::kill);
+    store.apply(&[claim(2, "web-1")]).await.unwrap_err(); // over a connection that was open
     let error = store.apply(&[claim(2, "web-1")]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotSent, "nobody is there: {error}");
 }

@@ -207,10 +207,16 @@ fn what_cannot_be_meant_is_refused_and_nothing_is_run() {
     ] {
         let (code, _, errors) = ended(&launch(&table, args));
         assert!(code == wanted && errors.contains(part), "{args:?}: {code} {errors}");
+        assert!(errors.matches("error").count() == 1, "{args:?}: {errors}");
     }
     fs::write(table.path(), "jobs: {}").unwrap();
     let (code, _, errors) = ended(&launch(&table, &["made"]));
-    assert!(code == 78 && errors.contains("E203"), "{errors}");
+    assert!(code == 78 && errors.contains("E203") && !errors.contains("error: error"), "{errors}");
+    assert_eq!(
+        ended(&Launch::new(&["next", "--jobs", &table.path()])).2,
+        errors,
+        "all commands say the same of a table"
+    );
     assert_eq!(fs::read_dir(table.folder.path()).unwrap().count(), 1);
 }
 
@@ -263,6 +269,51 @@ fn a_paused_job_is_run_only_with_force_and_a_cancelled_one_is_stopped() {
     assert_eq!(exec.wait_for_exit(), 128 + 15);
     assert!(exec.errors().contains("warning: bob asked for its end"), "{}", exec.errors());
     assert_eq!(shown(folder, STORE, &run)["outcome"], "cancelled");
+}
+
+/// Who asks for its end before it has begun, does not get a run, later on some replica.
+#[test]
+fn a_signal_ends_the_waiting_for_a_claim_and_nobody_runs_the_job_then() {
+    let table = Table::new(&job("hold", "echo ran >> ran; exec sleep 60", ", lostRunPolicy: Report"));
+    let (folder, daemon) = (table.folder.path(), daemon(&table, STORE, "hold"));
+    let claim = ["hold", "--claim", "--store", STORE];
+    let first = launch(&table, &claim).start();
+    until("the first one runs", || folder.join("ran").exists());
+    signal(first.child_pid(), Signal::SIGKILL);
+    // It gives no sign of life: the second one waits until it is out of the way.
+    let list = Launch::new(&["runs", "hold", "--store", STORE, "-o", "json"]).folder(folder);
+    let waits = || {
+        serde_json::from_str::<Value>(&ended(&list).1)
+            .unwrap()
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|run| run["ordered_by"] == "bob")
+    };
+    let mut second = launch(&table, &[&claim[..], &["--by", "bob"]].concat()).start();
+    until("the second one has its run", waits);
+    signal(second.child_pid(), Signal::SIGINT);
+    assert_eq!(second.wait_for_exit(), 128 + 2, "{}", second.errors());
+    let errors = second.errors();
+    assert!(errors.contains("asked to stop before job `hold` was started: run `hold@"), "{errors}");
+    let run = errors.split('`').find(|word| word.starts_with("hold@")).unwrap();
+    assert_eq!(shown(folder, STORE, run)["outcome"], "cancelled");
+    daemon.wait_for(|line| line["event"] == "run_lost", Duration::from_secs(40));
+    assert_eq!(fs::read_to_string(folder.join("ran")).unwrap(), "ran\n");
+}
+
+#[test]
+fn a_signal_ends_the_waiting_for_a_store_that_says_nothing() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", silent.local_addr().unwrap());
+    let table = Table::new(&job("made", "touch made", ""));
+    let mut exec = launch(&table, &["made", "--claim", "--store", &url]).start();
+    let connection = silent.accept().unwrap();
+    signal(exec.child_pid(), Signal::SIGTERM);
+    assert_eq!(exec.wait_for_exit(), 128 + 15, "{}", exec.errors());
+    assert!(exec.errors().contains("hint: `onecron runs made` shows it"), "{}", exec.errors());
+    drop(connection);
+    assert!(!table.folder.path().join("made").exists());
 }
 
 /// The job is guarded: where this command cannot stop it, its guardian does. One that may overlap, and that nobody starts

@@ -38,6 +38,7 @@ mod server_api;
 mod server_page;
 mod sql_store;
 mod sqlite_store;
+mod store_rights;
 mod store_table;
 mod support;
 mod tracing;

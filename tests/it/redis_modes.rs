@@ -169,8 +169,8 @@ async fn sentinels_have_an_account_of_their_own() {
 async fn the_documented_rights_on_sentinels_are_enough() {
     let Some(deployment) = redis_modes::sentinels(0, 1, |port| port) else { return };
     let docs = include_str!("../../docs/stores.md");
-    let rules = docs.lines().find_map(|line| line.strip_prefix("`+sentinel|")?.split_once('`')).unwrap().0;
-    let account = format!("ACL SETUSER watcher on >{PASSWORD} -@all +sentinel|{rules}");
+    let line = docs.lines().find(|line| line.starts_with("ACL SETUSER") && line.contains("+sentinel|")).unwrap();
+    let account = line.replace("onecron", "watcher").replace(">PASSWORD", &format!(">{PASSWORD}"));
     assert_eq!(ask(deployment.sentinels[0].port, &account).unwrap(), "+OK\r\n");
     let file = deployment.servers[0].folder().join("watch");
     std::fs::write(&file, PASSWORD).unwrap();

@@ -99,7 +99,10 @@ async fn a_closed_port_fails_fast_and_the_store_is_used_again_once_it_is_back() 
     assert!(matches!(kind, ErrorKind::MaybeApplied | ErrorKind::NotSent));
     let (kind, text) = fails_fast(&store).await;
     assert_eq!(kind, ErrorKind::NotSent);
-    assert!(text.starts_with(&format!("time on redis://127.0.0.1:{}: connecting: ", server.port)), "{text}");
+    assert!(
+        text.starts_with(&format!("reading the clock on redis://127.0.0.1:{}: connecting: ", server.port)),
+        "{text}"
+    );
     server.start_again();
     assert_eq!(
         verdict(&store, steps.claim("web-2")).await,

@@ -78,6 +78,17 @@ async fn each_end_is_told_with_its_reason() {
     assert_told(&scene, 20, "it was not run: the job was paused (skipped: paused)").await;
 }
 
+/// A record has the owner of the last attempt; of those before, only the logs know.
+#[tokio::test]
+async fn of_several_attempts_it_is_said_where_the_others_stand() {
+    let scene = scene().await;
+    scene.start(1, "web-1").await;
+    let tells = async || why(&scene, 1).await.facts.iter().any(|fact| fact.contains("`run_lost` in the logs"));
+    assert!(!tells().await);
+    scene.begin_as(1, "web-1", (1, "again")).await;
+    assert!(tells().await);
+}
+
 #[tokio::test]
 async fn an_instant_between_two_ticks_means_the_one_before_it() {
     let scene = scene().await;

@@ -7,9 +7,14 @@ use crate::support::bench::open_with;
 use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
 use crate::support::documents;
+use crate::support::documents::DocumentServer;
+use crate::support::redis_modes;
 use crate::support::scene::registration;
+use crate::support::server::RedisServer;
+use crate::support::server::find_program;
 use crate::support::server::free_port;
 use crate::support::sql_server;
+use crate::support::web::Authority;
 use crate::support::web::Web;
 use crate::support::web::answer;
 use nix::sys::stat::Mode;
@@ -108,6 +113,71 @@ async fn a_server_of_sql_without_tls_that_must_have_it_is_told_as_such() {
         let error = open(&url, "default").server_time().await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
         assert!(error.detail.contains("the server has no TLS"), "{error}");
+    }
+}
+
+/// Every kind of URL at the port of every kind of server. None is waited for, taken for a store, or told as one that is away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_of_another_kind_is_told_as_such() {
+    let redis = find_program("redis-server").map(|program| RedisServer::start(&program, &[]));
+    let of_sql = |kind| sql_server::shared(kind).map(|server| server.port);
+    let of_documents = |kind| documents::shared(kind).map(|server| server.port);
+    let servers = [
+        ("redis", redis.as_ref().map(|server| server.port)),
+        ("postgres", of_sql(Kind::Postgres)),
+        ("mysql", of_sql(Kind::MariaDb)),
+        ("etcd", of_documents(Kind::Etcd)),
+        ("consul", of_documents(Kind::Consul)),
+        ("memcached", of_documents(Kind::Memcached)),
+    ];
+    for (kind, port) in servers {
+        let Some(port) = port else { continue };
+        for (scheme, user, rest) in [
+            ("redis", "", ""),
+            ("rediss", "", ""),
+            ("redis+sentinel", "", "/main"),
+            ("redis+cluster", "", ""),
+            ("postgres", "user@", "/database"),
+            ("mysql", "user@", "/database"),
+            ("etcd", "", ""),
+            ("etcds", "", ""),
+            ("consul", "", ""),
+            ("consuls", "", ""),
+            ("memcached", "", "?allow-best-effort=true"),
+        ] {
+            if scheme == kind {
+                continue;
+            }
+            let store = open(&format!("{scheme}://{user}127.0.0.1:{port}{rest}"), "default");
+            let text = store.meet(None, &[]).await.unwrap_err().to_string();
+            let told = [
+                "another kind of server",
+                "speaks another protocol",
+                "does not speak as Redis does",
+                "does not speak TLS",
+                "is it the port for TLS?",
+                "is not what",
+                "it is no Sentinel",
+                "this is no",
+                "is none of a cluster",
+            ];
+            assert!(told.iter().any(|part| text.contains(part)) && !text.contains('\n'), "a server of {kind}: {text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_wants_tls_is_told_as_such() {
+    let authority = Authority::new();
+    for (kind, scheme) in [(Kind::Etcd, "etcd"), (Kind::Consul, "consul")] {
+        let Some((_server, secure)) = DocumentServer::with_tls(kind, &authority) else { continue };
+        let text = open(&format!("{scheme}://127.0.0.1:{secure}"), "default").jobs().await.unwrap_err().to_string();
+        assert!(text.contains(&format!("write {scheme}s://")), "{text}");
+    }
+    if let Some(deployment) = redis_modes::tls() {
+        let url = deployment.url.replace("rediss://", "redis://");
+        let text = open(&url, "default").jobs().await.unwrap_err().to_string();
+        assert!(text.contains("or write rediss://"), "{text}");
     }
 }
 

@@ -86,6 +86,35 @@ pub(super) trait Backend: Send + Sync {
     /// Makes changes; says of each group how many of its first ones were made before one found something else.
     async fn write(&self, groups: Vec<Group>) -> Result<Vec<usize>, Failure>;
 
-    /// Looks at the settings.
-    async fn probe(&self) -> Result<Probe, Failure>;
+    /// Looks at the settings, and at what the account may do with keys that begin with `prefix`.
+    async fn probe(&self, prefix: &str) -> Result<Probe, Failure>;
+}
+
+/// A key below a prefix that no document has: what is tried with it does no harm.
+pub(super) fn unused(prefix: &str) -> String {
+    format!("{prefix}rights/none")
+}
+
+/// What an account lacks, in words, where a reading and a writing were tried. Whatever else is wrong with them is not about
+/// rights, and is told by what it keeps from being done.
+pub(super) fn lacking<R, W>(
+    (who, prefix): (&str, &str),
+    read: Result<R, Failure>,
+    written: Result<W, Failure>,
+) -> Result<Option<String>, Failure> {
+    let what = match (is_denied(read)?, is_denied(written)?) {
+        (false, false) => return Ok(None),
+        (false, true) => "write",
+        (true, false) => "read",
+        (true, true) => "read or write",
+    };
+    Ok(Some(format!("the {who} may not {what} below `{prefix}`")))
+}
+
+fn is_denied<T>(tried: Result<T, Failure>) -> Result<bool, Failure> {
+    match tried {
+        Err(failure) if failure.detail.to_ascii_lowercase().contains("permission denied") => Ok(true),
+        Err(failure) if failure.kind == ErrorKind::NotSent => Err(failure),
+        _ => Ok(false),
+    }
 }

@@ -9,6 +9,8 @@ use super::backend::Found;
 use super::backend::Group;
 use super::backend::MEMBERS_LEAST;
 use super::backend::Write;
+use super::backend::lacking;
+use super::backend::unused;
 use super::link::Ask;
 use super::link::Link;
 use super::link::Reply;
@@ -22,7 +24,7 @@ use crate::store::ErrorKind;
 use crate::store::Finding;
 use crate::store::Probe;
 use crate::store::Reach;
-use crate::store::access::word_of;
+use crate::store::access::word_in;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -44,6 +46,9 @@ const PLAIN: Form = Form {
 };
 const SECURE: Form =
     Form { scheme: "consuls://", port: 8501, whole: "consuls://[:token@]host1:8501,host2[?dc=name]", ..PLAIN };
+
+const POLICY: &str = "a policy of the token with `key_prefix \"onecron/\" { policy = \"write\" }`, or another token with \
+                      --store-password-file: requests fail without";
 
 /// So many requests go on at once, each with a connection: Consul closes those above 200 from one address.
 const AT_ONCE: usize = 8;
@@ -125,9 +130,9 @@ impl Consul {
     }
 
     /// The token of the file, which may have been renewed, else that of the URL.
-    fn token(&self) -> Result<Option<(&'static str, String)>, Failure> {
+    async fn token(&self) -> Result<Option<(&'static str, String)>, Failure> {
         let token = match &self.access.account.password_file {
-            Some(file) => Some(word_of(file).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?),
+            Some(file) => Some(word_in(file).await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?),
             None => self.token.as_ref().map(|token| token.expose().clone()),
         };
         Ok(token.map(|token| ("X-Consul-Token", token)))
@@ -135,7 +140,7 @@ impl Consul {
 
     async fn get(&self, path: &str, query: &str) -> Result<Reply, Failure> {
         let path = format!("{path}?{}{query}", self.datacenter);
-        let ask = Ask { method: Method::GET, path, token: self.token()?, body: Vec::new(), only_reads: true };
+        let ask = Ask { method: Method::GET, path, token: self.token().await?, body: Vec::new(), only_reads: true };
         self.link.send(&ask).await
     }
 
@@ -162,7 +167,7 @@ impl Consul {
         let parts: Vec<Value> = group.iter().map(operation).collect();
         let path = format!("/v1/txn?{}", self.datacenter);
         let body = Value::from(parts).to_string().into_bytes();
-        let ask = Ask { method: Method::PUT, path, token: self.token()?, body, only_reads: false };
+        let ask = Ask { method: Method::PUT, path, token: self.token().await?, body, only_reads: false };
         let reply = self.link.send(&ask).await?;
         if reply.status == StatusCode::OK {
             let done: Done = serde_json::from_slice(&reply.body).map_err(|error| odd(&error.to_string()))?;
@@ -264,7 +269,7 @@ impl Backend for Consul {
         })
     }
 
-    async fn probe(&self) -> Result<Probe, Failure> {
+    async fn probe(&self, prefix: &str) -> Result<Probe, Failure> {
         let peers = self.get("/v1/status/peers", "").await?;
         if peers.status != StatusCode::OK {
             return Err(failure(&peers, &short(&peers.body)));
@@ -277,11 +282,15 @@ impl Backend for Consul {
         let agent = self.get("/v1/agent/self", "").await?;
         let agent: Value = serde_json::from_slice(&agent.body).unwrap_or_default();
         let version = agent["Config"]["Version"].as_str().unwrap_or("of an unknown version");
-        Ok(judge(version, peers.len(), agent["DebugConfig"]["DevMode"] == true))
+        let (key, expect, text) = (unused(prefix), Expect::Anything, None);
+        let read = self.read_one(&key).await;
+        let written = self.write_one(vec![Write { key, expect, text }]).await;
+        let lacking = lacking(("token", prefix), read, written)?;
+        Ok(judge(version, peers.len(), (agent["DebugConfig"]["DevMode"] == true, lacking.as_deref())))
     }
 }
 
-fn judge(version: &str, servers: usize, in_memory: bool) -> Probe {
+fn judge(version: &str, servers: usize, (in_memory, lacking): (bool, Option<&str>)) -> Probe {
     let mut findings = Vec::new();
     let mut find = |check, found: &str, wanted: &str| {
         findings.push(Finding { check, found: found.into(), wanted: wanted.into() });
@@ -296,7 +305,10 @@ fn judge(version: &str, servers: usize, in_memory: bool) -> Probe {
     if in_memory {
         find("persistence", "the agent runs with `-dev`: it keeps nothing", "a server with `-data-dir`");
     }
-    let class = match (in_memory, findings.is_empty()) {
+    if let Some(lacking) = lacking {
+        find("rights", lacking, POLICY);
+    }
+    let class = match (in_memory || lacking.is_some(), findings.is_empty()) {
         (true, _) => Class::C,
         (false, true) => Class::A,
         (false, false) => Class::B,
@@ -325,7 +337,7 @@ mod tests {
     #[test]
     fn settings_are_judged() {
         let class = |servers, in_memory| {
-            let probe = judge("1.8.7", servers, in_memory);
+            let probe = judge("1.8.7", servers, (in_memory, None));
             (probe.class, probe.findings.iter().map(|finding| finding.check).collect::<Vec<_>>())
         };
         assert_eq!(class(3, false), (Class::A, vec![]));
@@ -333,5 +345,6 @@ mod tests {
             assert_eq!(class(servers, false), (Class::B, vec!["members"]));
         }
         assert_eq!(class(1, true), (Class::C, vec!["members", "persistence"]));
+        assert_eq!(judge("1.8.7", 3, (false, Some("the token may not write"))).class, Class::C);
     }
 }

@@ -9,6 +9,8 @@ use super::backend::Found;
 use super::backend::Group;
 use super::backend::MEMBERS_LEAST;
 use super::backend::Write;
+use super::backend::lacking;
+use super::backend::unused;
 use super::link::Ask;
 use super::link::Link;
 use super::link::Reply;
@@ -22,7 +24,7 @@ use crate::store::ErrorKind;
 use crate::store::Finding;
 use crate::store::Probe;
 use crate::store::Reach;
-use crate::store::access::word_of;
+use crate::store::access::word_in;
 use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -42,6 +44,9 @@ const PLAIN: Form = Form {
     whole: "etcd://[user:password@]host1:2379,host2,host3",
 };
 const SECURE: Form = Form { scheme: "etcds://", whole: "etcds://[user:password@]host1:2379,host2,host3", ..PLAIN };
+
+const ROLE: &str = "a role of the user that reads and writes the prefix `onecron/` (etcdctl role grant-permission --prefix=true \
+                    ROLE readwrite onecron/): requests fail without";
 
 /// etcd's own limits are 128 operations, those of inner transactions counted with the outer ones, and 1.5 MiB.
 const READS_MOST: usize = 100;
@@ -129,6 +134,11 @@ fn decoded(text: &str) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// All keys that begin with `…/` come before `…0`: that is the next character.
+fn after(prefix: &str) -> String {
+    format!("{}0", prefix.trim_end_matches('/'))
+}
+
 fn odd(what: &str) -> Failure {
     Failure::new(ErrorKind::MaybeApplied, format!("an answer is not what etcd answers: {what}"))
 }
@@ -164,16 +174,16 @@ impl Etcd {
     }
 
     /// User and password: those of files, else those of the URL; `None` where nothing is given.
-    fn account(&self) -> Result<Option<(String, String)>, Failure> {
+    async fn account(&self) -> Result<Option<(String, String)>, Failure> {
         let account = &self.access.account;
-        let read = |file| word_of(file).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail));
+        let read = async |file| word_in(file).await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail));
         let user = match (&account.user, &account.user_file) {
             (Some(user), _) => user.clone(),
-            (None, Some(file)) => read(file)?,
+            (None, Some(file)) => read(file).await?,
             (None, None) => self.user.clone(),
         };
         let password = match &account.password_file {
-            Some(file) => Some(read(file)?),
+            Some(file) => Some(read(file).await?),
             None => self.password.as_ref().map(|password| password.expose().clone()),
         };
         match password {
@@ -188,7 +198,7 @@ impl Etcd {
     }
 
     async fn log_in(&self) -> Result<Option<String>, Failure> {
-        let Some((name, password)) = self.account()? else { return Ok(None) };
+        let Some((name, password)) = self.account().await? else { return Ok(None) };
         let body = json!({"name": name, "password": password});
         let reply = self.send("/v3/auth/authenticate", &body, (None, true)).await?;
         if reply.status == StatusCode::OK {
@@ -359,8 +369,7 @@ impl Backend for Etcd {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(String, Document)>, Failure> {
-        // All keys that begin with `…/` come before `…0`: that is the next character.
-        let end = format!("{}0", prefix.trim_end_matches('/'));
+        let end = after(prefix);
         let mut from = prefix.to_owned();
         let mut listed = Vec::new();
         loop {
@@ -391,7 +400,7 @@ impl Backend for Etcd {
         Ok(done)
     }
 
-    async fn probe(&self) -> Result<Probe, Failure> {
+    async fn probe(&self, prefix: &str) -> Result<Probe, Failure> {
         let status: Value = self.ask_for("/v3/maintenance/status", &json!({}), true).await?;
         let version = status["version"].as_str().ok_or_else(|| odd("it says no version"))?.to_owned();
         // Either may be forbidden to us.
@@ -399,11 +408,30 @@ impl Backend for Etcd {
         let alarms: Option<Value> = self.ask_for("/v3/maintenance/alarm", &json!({"action": "GET"}), true).await.ok();
         let members = members.and_then(|found| Some(found["members"].as_array()?.len()));
         let alarms = alarms.map(|found| found["alarms"].to_string()).unwrap_or_default();
-        Ok(judge(&version, members, &alarms))
+        let range = json!({"key": encoded(prefix), "range_end": encoded(&after(prefix)), "count_only": true});
+        let read: Result<Value, Failure> = self.ask_for("/v3/kv/range", &range, true).await;
+        // Not in a transaction: see `MENDED`.
+        let deletion = json!({"key": encoded(&unused(prefix))});
+        let written: Result<Value, Failure> = self.ask_for("/v3/kv/deleterange", &deletion, false).await;
+        let lacking = lacking(("user", prefix), read, written)?;
+        Ok(judge(&version, (members, &alarms), (self.known_token().is_some(), lacking.as_deref())))
     }
 }
 
-fn judge(version: &str, members: Option<usize>, alarms: &str) -> Probe {
+/// The first versions, of each line, that look at the rights of what is done in transactions inside of transactions
+/// (CVE-2026-33343).
+const MENDED: [(u32, u32); 3] = [(4, 42), (5, 28), (6, 9)];
+
+/// Whether a version lets whoever has logged in read and write all keys.
+fn lets_everybody(version: &str) -> bool {
+    let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
+    let (Some(Some(3)), Some(Some(minor)), Some(Some(patch))) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    MENDED.iter().any(|(line, first)| minor == *line && patch < *first) || minor < MENDED[0].0
+}
+
+fn judge(version: &str, (members, alarms): (Option<usize>, &str), (has_user, lacking): (bool, Option<&str>)) -> Probe {
     let mut findings = Vec::new();
     let mut find = |check, found: String, wanted: &str| findings.push(Finding { check, found, wanted: wanted.into() });
     if let Some(members) = members.filter(|members| *members < MEMBERS_LEAST) {
@@ -427,7 +455,22 @@ fn judge(version: &str, members: Option<usize>, alarms: &str) -> Probe {
             "members that hold the same data: replace the one that does not",
         );
     }
-    let class = if findings.is_empty() { Class::A } else { Class::B };
+    if let Some(lacking) = lacking {
+        find("rights", lacking.into(), ROLE);
+    }
+    let class = match (lacking, findings.is_empty()) {
+        (Some(_), _) => Class::C,
+        (None, true) => Class::A,
+        (None, false) => Class::B,
+    };
+    // It loses nothing, but rights are not worth much.
+    if has_user && lets_everybody(version) {
+        let found =
+            format!("version {version} lets every user read and write all keys, by transactions in transactions");
+        let wanted =
+            "3.4.42, 3.5.28, 3.6.9 or later, or let nobody else log in: other users can change what onecron keeps";
+        findings.push(Finding { check: "version", found, wanted: wanted.into() });
+    }
     Probe { class, version: format!("etcd {version}"), reach: Reach::Network, findings }
 }
 
@@ -438,7 +481,7 @@ mod tests {
     #[test]
     fn settings_are_judged() {
         let class = |version, members, alarms: &str| {
-            let probe = judge(version, members, alarms);
+            let probe = judge(version, (members, alarms), (false, None));
             (probe.class, probe.findings.iter().map(|finding| finding.check).collect::<Vec<_>>())
         };
         assert_eq!(class("3.5.9", Some(3), "null"), (Class::A, vec![]));
@@ -448,6 +491,30 @@ mod tests {
             class("3.5.1", Some(1), r#"[{"alarm":"NOSPACE"}]"#),
             (Class::B, vec!["members", "version", "quota"])
         );
+        let lacking = judge("3.5.9", (Some(3), ""), (false, Some("the user may not write")));
+        assert_eq!((lacking.class, lacking.findings[0].check), (Class::C, "rights"));
+    }
+
+    #[test]
+    fn a_version_that_looks_at_no_rights_is_told_to_whoever_has_a_user() {
+        for (version, is_told) in [
+            ("3.4.23", true),
+            ("3.4.41", true),
+            ("3.4.42", false),
+            ("3.5.27", true),
+            ("3.5.28", false),
+            ("3.6.0-rc.1", true),
+            ("3.6.9", false),
+            ("3.7.0", false),
+            ("of a new kind", false),
+        ] {
+            let checks = |has_user| {
+                let probe = judge(version, (Some(3), ""), (has_user, None));
+                (probe.class, probe.findings.iter().map(|finding| finding.check).collect::<Vec<_>>())
+            };
+            let told = if is_told { vec!["version"] } else { vec![] };
+            assert_eq!((checks(true), checks(false)), ((Class::A, told), (Class::A, vec![])), "{version}");
+        }
     }
 
     #[test]

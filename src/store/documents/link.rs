@@ -63,6 +63,8 @@ pub(super) struct Link {
     at: AtomicUsize,
     access: Access,
     is_secure: bool,
+    /// What a URL begins with where the servers speak TLS.
+    secure: &'static str,
 }
 
 /// Turns to the next server unless the request ended well: also when whoever waits for it gives up.
@@ -87,7 +89,7 @@ impl Link {
     ///
     /// # Errors
     /// Certificates are named for a connection that has none.
-    pub fn new(places: &[String], (access, is_secure): (&Access, bool), secure: &str) -> Result<Self, String> {
+    pub fn new(places: &[String], (access, is_secure): (&Access, bool), secure: &'static str) -> Result<Self, String> {
         let Access { ca_file, cert_file, key_file, .. } = access;
         if !is_secure && [ca_file, cert_file, key_file].iter().any(|file| file.is_some()) {
             return Err(format!("files of certificates are given, and the URL has no TLS: write {secure}host"));
@@ -98,7 +100,7 @@ impl Link {
         let scheme = if is_secure { "https" } else { "http" };
         let places = places.iter().map(|place| format!("{scheme}://{place}")).collect();
         let (client, at) = (tokio::sync::Mutex::default(), AtomicUsize::new(0));
-        Ok(Self { client, places, at, access: access.clone(), is_secure })
+        Ok(Self { client, places, at, access: access.clone(), is_secure, secure })
     }
 
     /// Sends a request and reads the whole answer, whatever it is.
@@ -108,12 +110,12 @@ impl Link {
     /// # Errors
     /// No server could be reached, or one did not answer.
     pub async fn send(&self, ask: &Ask) -> Result<Reply, Failure> {
-        let mut kind = ErrorKind::NotSent;
-        let mut said = Vec::new();
+        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
+        let mut refused = Vec::new();
         for _ in 0..self.places.len() {
             let mut turn = Turn { link: self, at: self.at.load(Ordering::Relaxed), is_well: false };
             let place = &self.places[turn.at % self.places.len()];
-            match self.send_to(place, ask).await {
+            match self.send_to(&client, place, ask).await {
                 Ok(reply) => {
                     // One that has lost its peers says so; another may have not.
                     turn.is_well = !reply.status.is_server_error();
@@ -122,21 +124,16 @@ impl Link {
                     }
                     let text = String::from_utf8_lossy(&reply.body);
                     let detail = format!("{place}: {} {}", reply.status, text.trim());
-                    kind = ErrorKind::MaybeApplied;
-                    said.push(detail);
+                    refused.push(Failure::new(ErrorKind::MaybeApplied, detail));
                 }
-                Err(failed) if failed.kind == ErrorKind::NotSent || ask.only_reads => {
-                    kind = failed.kind;
-                    said.push(failed.detail);
-                }
-                Err(failed) => return Err(failed),
+                Err(failed) if failed.kind == ErrorKind::MaybeApplied && !ask.only_reads => return Err(failed),
+                Err(failed) => refused.push(failed),
             }
         }
-        Err(Failure::new(kind, said.join("; ")))
+        Err(together(refused))
     }
 
-    async fn send_to(&self, place: &str, ask: &Ask) -> Result<Reply, Failure> {
-        let client = self.client().await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
+    async fn send_to(&self, client: &Client, place: &str, ask: &Ask) -> Result<Reply, Failure> {
         let mut request = client.request(ask.method.clone(), format!("{place}{}", ask.path));
         if let Some((name, value)) = &ask.token {
             request = request.header(*name, value);
@@ -161,6 +158,10 @@ impl Link {
             }
             body.extend_from_slice(&chunk);
         }
+        if !self.is_secure && String::from_utf8_lossy(&body).contains("HTTP request to an HTTPS server") {
+            let detail = format!("{place}: the server wants TLS: write {}host", self.secure);
+            return Err(Failure::new(ErrorKind::Misconfigured, detail));
+        }
         Ok(Reply { status, headers, body })
     }
 
@@ -178,7 +179,19 @@ impl Link {
             return Failure::new(kind, detail);
         }
         let text = causes::found(&error);
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let hung_up = has(&["before message completed", "unexpected message", "reset by peer"]);
+        let is_plain = has(&["InvalidContentType", "handshake eof", "reset by peer"]);
         let advice = match &self.access.ca_file {
+            _ if self.is_secure && kind == ErrorKind::NotSent && is_plain => {
+                format!(" (is it the port for TLS? without TLS, write {}://)", self.secure.trim_end_matches("s://"))
+            }
+            _ if self.is_secure && kind == ErrorKind::NotSent && text.contains("timed out") => {
+                " (one that does not speak TLS stays silent, too: is it the port for TLS?)".into()
+            }
+            _ if !self.is_secure && hung_up => {
+                format!(" (if that is so every time, it is another kind of server, or write {})", self.secure)
+            }
             _ if !text.contains("certificate") => String::new(),
             Some(file) if text.contains("UnknownIssuer") || text.contains("BadSignature") => {
                 format!(" (`{}` has no certificate that vouches for it)", file.display())
@@ -212,6 +225,18 @@ impl Link {
             .map_err(|error| error.to_string())?;
         Ok(client.insert(made).clone())
     }
+}
+
+/// What all servers say. Where one has the request it may be done; where they differ otherwise, one of them may be of use
+/// later.
+fn together(refused: Vec<Failure>) -> Failure {
+    let is_of = |kind| move |failure: &Failure| failure.kind == kind;
+    let kind = match () {
+        () if refused.iter().any(is_of(ErrorKind::MaybeApplied)) => ErrorKind::MaybeApplied,
+        () if refused.iter().all(is_of(ErrorKind::Misconfigured)) => ErrorKind::Misconfigured,
+        () => ErrorKind::NotSent,
+    };
+    Failure::new(kind, refused.into_iter().map(|failure| failure.detail).collect::<Vec<_>>().join("; "))
 }
 
 fn tls_config(access: &Access, is_secure: bool) -> Result<ClientConfig, String> {
@@ -250,6 +275,36 @@ mod tests {
     use std::io::Read;
     use std::io::Write;
     use std::net::TcpListener;
+
+    #[test]
+    fn only_what_all_servers_call_a_mistake_is_one() {
+        use ErrorKind::MaybeApplied;
+        use ErrorKind::Misconfigured;
+        use ErrorKind::NotSent;
+        for (kinds, wanted) in [
+            ([Misconfigured, Misconfigured], Misconfigured),
+            ([Misconfigured, NotSent], NotSent),
+            ([NotSent, Misconfigured], NotSent),
+            ([MaybeApplied, NotSent], MaybeApplied),
+            ([NotSent, MaybeApplied], MaybeApplied),
+        ] {
+            let failure = together(kinds.map(|kind| Failure::new(kind, "no")).into());
+            assert_eq!((failure.kind, failure.detail.as_str()), (wanted, "no; no"), "{kinds:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_read_is_said_once_and_not_for_each_server() {
+        let access = Access { ca_file: Some("/no/such/ca.pem".into()), ..Access::default() };
+        let places = ["h1:1", "h2:2", "h3:3"].map(str::to_owned);
+        let link = Link::new(&places, (&access, true), "etcds://").unwrap();
+        for only_reads in [true, false] {
+            let ask = Ask { method: Method::GET, path: "/".into(), token: None, body: Vec::new(), only_reads };
+            let failure = link.send(&ask).await.unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Misconfigured);
+            assert_eq!(failure.detail.matches("/no/such/ca.pem").count(), 1, "{}", failure.detail);
+        }
+    }
 
     #[tokio::test]
     async fn an_answer_that_does_not_end_is_given_up() {

@@ -91,7 +91,9 @@ impl Line {
         read.map_err(|error| lost(format!("the connection is lost: {error}")))?;
         match line.strip_suffix("\r\n") {
             Some(line) => Ok(line.to_owned()),
-            None if line.is_empty() => Err(lost("the server has closed the connection".into())),
+            None if line.is_empty() => Err(lost(
+                "the server has closed the connection (if that is so every time, it is another kind of server)".into(),
+            )),
             None => Err(odd(&line)),
         }
     }
@@ -340,7 +342,7 @@ impl Backend for Memcached {
         self.with(async |line| line.write(&groups).await).await
     }
 
-    async fn probe(&self) -> Result<Probe, Failure> {
+    async fn probe(&self, _: &str) -> Result<Probe, Failure> {
         self.with(async |line| {
             let stats = line.stats("").await?;
             let settings = line.stats(" settings").await?;

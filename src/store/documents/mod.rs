@@ -33,6 +33,7 @@ use super::ErrorKind;
 use super::Identity;
 use super::Probe;
 use super::Store;
+use super::doing;
 use super::records::HistoryChange;
 use super::transition;
 use crate::chance;
@@ -480,16 +481,16 @@ impl Store for DocumentStore {
 
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
         let Some(first) = steps.first() else { return Ok(Vec::new()) };
-        self.apply_all(steps).await.map_err(|failure| self.error(first.name(), failure))
+        self.apply_all(steps).await.map_err(|failure| self.error(doing::step(first), failure))
     }
 
     async fn jobs(&self) -> Result<Vec<(JobName, JobRecord)>, Error> {
-        let jobs = self.read_jobs().await.map_err(|failure| self.error("jobs", failure))?;
+        let jobs = self.read_jobs().await.map_err(|failure| self.error(doing::JOBS, failure))?;
         Ok(jobs.into_iter().map(|(name, _, record)| (name, record)).collect())
     }
 
     async fn history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Error> {
-        self.read_history(job, most).await.map_err(|failure| self.error("history", failure))
+        self.read_history(job, most).await.map_err(|failure| self.error(doing::HISTORY, failure))
     }
 
     fn has_clock(&self) -> bool {
@@ -502,25 +503,28 @@ impl Store for DocumentStore {
 
     async fn identity(&self) -> Result<Identity, Error> {
         let read = self.read((&[], &[]), &mut self.tries()).await;
-        read.map(|(identity, _)| identity).map_err(|failure| self.error("identity", failure))
+        read.map(|(identity, _)| identity).map_err(|failure| self.error(doing::IDENTITY, failure))
     }
 
     async fn probe(&self) -> Result<Probe, Error> {
-        self.backend.probe().await.map_err(|failure| self.error("probe", failure))
+        self.backend
+            .probe(&format!("onecron/{}/", self.namespace))
+            .await
+            .map_err(|failure| self.error(doing::PROBE, failure))
     }
 
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
         let before = self.own_time().saturating_sub(millis);
-        self.retire_idle(before).await.map_err(|failure| self.error("retire", failure))
+        self.retire_idle(before).await.map_err(|failure| self.error(doing::RETIRE, failure))
     }
 
     async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
-        self.gather(mine, gone).await.map_err(|failure| self.error("meet", failure))
+        self.gather(mine, gone).await.map_err(|failure| self.error(doing::MEET, failure))
     }
 
     async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
-        self.remove(who).await.map_err(|failure| self.error("leave", failure))
+        self.remove(who).await.map_err(|failure| self.error(doing::LEAVE, failure))
     }
 }
 

@@ -119,7 +119,7 @@ impl Backend for MemoryBackend {
         Ok(done)
     }
 
-    async fn probe(&self) -> Result<Probe, Failure> {
+    async fn probe(&self, _: &str) -> Result<Probe, Failure> {
         Ok(Probe { class: Class::A, version: String::new(), reach: Reach::OneProcess, findings: Vec::new() })
     }
 }

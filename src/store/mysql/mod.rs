@@ -213,7 +213,7 @@ impl Dialect for MySql {
     }
 
     async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
-        let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
+        let options = target.read_for(host, options).await?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         let look = self.greet(&mut link).await.map_err(|error| self.classify(&error))?;
         Ok(Connected { link: Box::new(link), look })

@@ -8,7 +8,9 @@ use crate::store::sql::link::Link;
 use crate::store::sql::link::Marks;
 use crate::store::sql::link::Statement;
 use crate::store::sql::link::text;
+use sqlx::mysql::MySqlDatabaseError;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Those that a server does not have are left out of its answer.
 const SETTINGS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'innodb_flush_log_at_trx_commit', \
@@ -25,12 +27,60 @@ pub(super) async fn probe(link: &mut dyn Link) -> Result<Probe, sqlx::Error> {
         let rows = link.rows(Statement::new(Marks::Hexadecimal, sql)).await?;
         told.0.extend(rows.iter().map(|row| (text(row, 0).to_ascii_lowercase(), text(row, 1).to_owned())));
     }
+    told.0.insert("denied".into(), denied(link).await?);
     let kind = if told.get("version").contains("MariaDB") { "mariadb" } else { "mysql" };
     let (class, findings) = told.judge();
     Ok(Probe { class, version: format!("{kind} {}", told.get("version")), reach: Reach::Network, findings })
 }
 
-/// What a server says of itself, by lower-case name.
+const TABLES: [&str; 5] = ["onecron_job", "onecron_run", "onecron_history", "onecron_replica", "onecron_run_event"];
+
+/// What is going to be done with a table, in a form that does nothing: rights are looked at first. Of the trail nothing is
+/// changed.
+fn tried(table: &str) -> Vec<String> {
+    let mut tried = vec![
+        format!("SELECT 1 FROM \"{table}\" WHERE FALSE"),
+        format!("INSERT INTO \"{table}\" SELECT * FROM \"{table}\" WHERE FALSE"),
+        format!("DELETE FROM \"{table}\" WHERE FALSE"),
+    ];
+    if table != "onecron_run_event" {
+        tried.push(format!("UPDATE \"{table}\" SET \"namespace\" = '' WHERE FALSE"));
+    }
+    tried
+}
+
+/// Which rights are missing on which tables. Grants come by roles and by patterns, too: only who tries knows.
+async fn denied(link: &mut dyn Link) -> Result<String, sqlx::Error> {
+    // One round trip, where nothing is.
+    let all: Vec<String> = TABLES.into_iter().flat_map(tried).collect();
+    if link.run(&all.join("; ")).await.is_ok() {
+        return Ok(String::new());
+    }
+    let mut denied = Vec::new();
+    for table in TABLES {
+        let mut rights = BTreeSet::new();
+        for sql in tried(table) {
+            match link.run(&sql).await {
+                Err(error) if error.as_database_error().is_none() => return Err(error),
+                // Whatever else is wrong is not about rights, and is told by what it keeps from being done.
+                done => rights.extend(done.err().as_ref().and_then(refused)),
+            }
+        }
+        if !rights.is_empty() {
+            denied.push(format!("{} on {table}", rights.into_iter().collect::<Vec<_>>().join(", ")));
+        }
+    }
+    Ok(denied.join("; "))
+}
+
+/// The right that is missing, where the error says so: `UPDATE command denied to user …`.
+fn refused(error: &sqlx::Error) -> Option<String> {
+    let found = error.as_database_error()?.try_downcast_ref::<MySqlDatabaseError>()?;
+    let right = found.message().split(' ').next().unwrap_or_default();
+    [1142, 1143].contains(&found.number()).then(|| right.to_owned())
+}
+
+/// What a server says of itself, by lower-case name; and as `denied` what the user may not do.
 #[derive(Debug, Clone, Default)]
 struct Told(BTreeMap<String, String>);
 
@@ -77,6 +127,13 @@ impl Told {
                           the last seconds, whose ticks are then refused";
             find("replication", format!("{replicas} replicas that nobody waits for"), wanted);
         }
+        let denied = self.get("denied");
+        if !denied.is_empty() {
+            let wanted =
+                "GRANT SELECT, INSERT, UPDATE, DELETE on the tables, or on the whole database: requests fail without";
+            find("rights", format!("the user lacks {denied}"), wanted);
+            return (Class::C, findings);
+        }
         (if findings.is_empty() { Class::A } else { Class::B }, findings)
     }
 }
@@ -107,5 +164,6 @@ mod tests {
         ] {
             assert_eq!(judged(settings), (Class::B, vec![check]));
         }
+        assert_eq!(judged(&[("denied", "UPDATE on onecron_job")]), (Class::C, vec!["rights"]));
     }
 }

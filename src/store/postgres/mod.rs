@@ -185,7 +185,7 @@ impl Dialect for Postgres {
     }
 
     async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
-        let options = options(target, host).map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))?;
+        let options = target.read_for(host, options).await?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
         // Some managed servers keep these functions to themselves: then every restart is a new server.
         let mut server = format!(

@@ -149,6 +149,12 @@ impl Door {
             _ if hung_up && self.address.tls && self.access.cert_file.is_none() => {
                 " (if the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
             }
+            _ if hung_up && !self.address.tls => {
+                " (if that is so every time, it is another kind of server, or wants TLS: check host and port, or write \
+                 rediss://)"
+                    .into()
+            }
+            _ if self.address.tls && error.contains("handshake eof") => " (is it the port for TLS?)".into(),
             _ if self.address.tls && error.contains("did not answer") => {
                 " (one that does not speak TLS stays silent, too: is it the port for TLS?)".into()
             }

@@ -75,6 +75,10 @@ pub(super) fn classify(error: &RedisError) -> Failure {
             let detail = format!("the server did not answer within {seconds} s");
             Failure::new(ErrorKind::MaybeApplied, detail, true)
         }
+        None if error.kind() == redis::ErrorKind::Parse => {
+            let detail = "what answers there does not speak as Redis does: check host and port";
+            Failure::new(ErrorKind::MaybeApplied, detail, true).mended(Mend::Reconnect)
+        }
         None => Failure::new(ErrorKind::MaybeApplied, text, true).mended(Mend::Reconnect),
     }
 }

@@ -36,6 +36,7 @@ use super::Identity;
 use super::Probe;
 use super::Store;
 use super::access::Access;
+use super::doing;
 use super::fields::JOB_FIELDS;
 use crate::job::Answer;
 use crate::job::FORMAT;
@@ -138,14 +139,14 @@ impl RedisStore {
         let off: Vec<Command> = names.iter().map(|name| listed("SREM", name)).collect();
         let there = |name: &JobName| Command::new("EXISTS", self.key(name.as_str(), "job"));
         let there: Vec<Command> = names.iter().map(there).collect();
-        let replies = self.servers.query_after("retire", (&off, &there, Sure::Durable)).await?;
+        let replies = self.servers.query_after(doing::RETIRE, (&off, &there, Sure::Durable)).await?;
         let mut again = Vec::new();
         for (name, reply) in names.iter().zip(replies) {
-            if self.read::<bool>("retire", reply)? {
+            if self.read::<bool>(doing::RETIRE, reply)? {
                 again.push(listed("SADD", name));
             }
         }
-        self.servers.query("retire", (&again, Sure::Durable)).await?;
+        self.servers.query(doing::RETIRE, (&again, Sure::Durable)).await?;
         Ok(())
     }
 }
@@ -168,7 +169,7 @@ impl Store for RedisStore {
     }
 
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
-        let Some(operation) = steps.first().map(Step::name) else { return Ok(Vec::new()) };
+        let Some(operation) = steps.first().map(doing::step) else { return Ok(Vec::new()) };
         let registered: Vec<&Step> = steps.iter().filter(|step| matches!(step, Step::Register(_))).collect();
         if !registered.is_empty() {
             // What is registered must say what the server is now, and not when we connected.
@@ -187,19 +188,19 @@ impl Store for RedisStore {
     }
 
     async fn jobs(&self) -> Result<Vec<(JobName, JobRecord)>, Error> {
-        let names = self.names("jobs").await?;
+        let names = self.names(doing::JOBS).await?;
         let mut jobs = Vec::with_capacity(names.len());
         for names in names.chunks(READ_MOST) {
             let fields = |name: &String| Command::new("HMGET", self.key(name, "job")).arg(&JOB_FIELDS);
             let commands: Vec<Command> = names.iter().map(fields).collect();
-            let replies = self.ask("jobs", &commands).await?;
+            let replies = self.ask(doing::JOBS, &commands).await?;
             for (name, reply) in names.iter().zip(&replies) {
                 let record = match wire::job(reply) {
                     Ok(Some(record)) if record.format <= FORMAT => record,
                     Ok(_) | Err(BadReply::Record(_)) => continue,
-                    Err(error) => return Err(self.bad("jobs", error)),
+                    Err(error) => return Err(self.bad(doing::JOBS, error)),
                 };
-                let name = JobName::new(name).map_err(|error| self.bad("jobs", format!("{name:?}: {error}")))?;
+                let name = JobName::new(name).map_err(|error| self.bad(doing::JOBS, format!("{name:?}: {error}")))?;
                 jobs.push((name, record));
             }
         }
@@ -214,19 +215,19 @@ impl Store for RedisStore {
         };
         let last = i64::try_from(last.min(1 << 31)).unwrap_or(i64::MAX);
         let commands = [list("history", last), list("output:succeeded", -1), list("output:failed", -1)];
-        let replies = self.ask("history", &commands).await?;
-        let [lines, succeeded, failed] = self.exactly("history", replies)?;
-        let lines: Vec<String> = self.read("history", lines)?;
-        let mut outputs: Vec<String> = self.read("history", succeeded)?;
-        outputs.extend(self.read::<Vec<String>>("history", failed)?);
-        wire::history(&lines, &outputs).map_err(|error| self.bad("history", error))
+        let replies = self.ask(doing::HISTORY, &commands).await?;
+        let [lines, succeeded, failed] = self.exactly(doing::HISTORY, replies)?;
+        let lines: Vec<String> = self.read(doing::HISTORY, lines)?;
+        let mut outputs: Vec<String> = self.read(doing::HISTORY, succeeded)?;
+        outputs.extend(self.read::<Vec<String>>(doing::HISTORY, failed)?);
+        wire::history(&lines, &outputs).map_err(|error| self.bad(doing::HISTORY, error))
     }
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
-        let replies = self.ask("time", &[Command::beside("TIME", self.jobs_key())]).await?;
-        let [time] = self.exactly("time", replies)?;
-        let (seconds, micros): (i64, u32) = self.read("time", time)?;
-        DateTime::from_timestamp(seconds, micros * 1000).ok_or_else(|| self.bad("time", format!("{seconds} s")))
+        let replies = self.ask(doing::TIME, &[Command::beside("TIME", self.jobs_key())]).await?;
+        let [time] = self.exactly(doing::TIME, replies)?;
+        let (seconds, micros): (i64, u32) = self.read(doing::TIME, time)?;
+        DateTime::from_timestamp(seconds, micros * 1000).ok_or_else(|| self.bad(doing::TIME, format!("{seconds} s")))
     }
 
     async fn identity(&self) -> Result<Identity, Error> {
@@ -240,14 +241,14 @@ impl Store for RedisStore {
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX).to_string();
         let mut retired = Vec::new();
-        for names in self.names("retire").await?.chunks(READ_MOST) {
+        for names in self.names(doing::RETIRE).await?.chunks(READ_MOST) {
             let script = &self.servers.scripts.retire;
             let command = |name: &String| {
                 let arguments = [String::new(), String::new(), millis.clone()];
                 Command::script(&script.hash, self.key(name, "job")).arg(&arguments)
             };
             let commands: Vec<Command> = names.iter().map(command).collect();
-            let replies = self.servers.query("retire", (&commands, Sure::Durable)).await?;
+            let replies = self.servers.query(doing::RETIRE, (&commands, Sure::Durable)).await?;
             for (name, reply) in names.iter().zip(replies) {
                 // A job whose records cannot be read is answered otherwise, and stays.
                 if reply == Value::Int(1) {
@@ -268,16 +269,17 @@ impl Store for RedisStore {
             arguments.extend([member.name.to_string(), member.number.to_string()]);
         }
         let script = &self.servers.scripts.meet;
-        let replies = self.ask("meet", &[Command::script(&script.hash, self.members_key()).arg(&arguments)]).await?;
-        let [reply] = self.exactly("meet", replies)?;
-        let (at, texts): (i64, Vec<(String, String)>) = self.read("meet", reply)?;
+        let replies =
+            self.ask(doing::MEET, &[Command::script(&script.hash, self.members_key()).arg(&arguments)]).await?;
+        let [reply] = self.exactly(doing::MEET, replies)?;
+        let (at, texts): (i64, Vec<(String, String)>) = self.read(doing::MEET, reply)?;
         let mut members: Vec<_> = texts.iter().map(|(name, text)| Arc::new(Presence::from_text(name, text))).collect();
         members.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(Gathering { at, members })
     }
 
     async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
-        self.ask("leave", &[Command::new("HDEL", self.members_key()).arg(who.as_str())]).await?;
+        self.ask(doing::LEAVE, &[Command::new("HDEL", self.members_key()).arg(who.as_str())]).await?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ use crate::store::Error;
 use crate::store::Finding;
 use crate::store::Probe;
 use crate::store::Reach;
+use crate::store::doing;
 use crate::store::place::Place;
 use redis::FromRedisValue;
 use redis::Value;
@@ -51,10 +52,11 @@ const SETTINGS: [&str; 3] = ["appendfsync", "min-replicas-to-write", "cluster-no
 pub(super) async fn probe(servers: &Servers, near: &str) -> Result<Probe, Error> {
     let mode = servers.door().address().mode.clone();
     let ask = |name: &str| Command::beside(name, near.to_owned());
-    let infos = allowed(servers.query_each("probe", &[ask("INFO")]).await)?;
+    let infos = allowed(servers.query_each(doing::PROBE, &[ask("INFO")]).await)?;
     let mut settings: BTreeMap<Option<Place>, BTreeMap<String, String>> = BTreeMap::new();
     for name in SETTINGS {
-        for (place, replies) in allowed(servers.query_each("probe", &[ask("CONFIG").arg("GET").arg(name)]).await)? {
+        for (place, replies) in allowed(servers.query_each(doing::PROBE, &[ask("CONFIG").arg("GET").arg(name)]).await)?
+        {
             let pair: Vec<String> = first(replies).unwrap_or_default();
             settings.entry(place).or_default().extend(pair.get(1).map(|value| (name.to_owned(), value.clone())));
         }

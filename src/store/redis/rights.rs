@@ -6,6 +6,7 @@ use super::servers::Servers;
 use crate::store::Error;
 use crate::store::ErrorKind;
 use crate::store::Finding;
+use crate::store::doing;
 use redis::Value;
 
 /// Commands that the scripts and the driver use, in a form that does no harm, on keys that nobody else has. The first
@@ -40,7 +41,7 @@ pub(super) async fn missing(servers: &Servers, near: &str) -> Result<Option<Find
     let mut missing = Vec::new();
     for (name, kind, arguments) in COMMANDS {
         let command = Command::new(name, of(kind)).arg(arguments);
-        if is_forbidden(servers.query("probe", (&[command], Sure::Answered)).await)? {
+        if is_forbidden(servers.query(doing::PROBE, (&[command], Sure::Answered)).await)? {
             missing.push(name.to_lowercase());
             if missing.len() == 1 && name == COMMANDS[0].0 {
                 break;
@@ -50,7 +51,7 @@ pub(super) async fn missing(servers: &Servers, near: &str) -> Result<Option<Find
     let beside = [("EVAL", vec!["return 1", "0"]), ("WAIT", vec!["0", "1"])];
     for (name, arguments) in beside {
         let command = [Command::beside(name, of("hash")).arg(arguments)];
-        if is_forbidden(servers.query_each("probe", &command).await.map(|_| Vec::new()))? {
+        if is_forbidden(servers.query_each(doing::PROBE, &command).await.map(|_| Vec::new()))? {
             missing.push(name.to_lowercase());
         }
     }

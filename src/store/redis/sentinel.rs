@@ -49,6 +49,12 @@ fn of_sentinel(door: &Door, failure: &Failure) -> Failure {
                       the account of the servers is another one";
         return Failure::misconfigured(format!("{wanted} ({})", failure.detail));
     }
+    if failure.detail.contains("unknown command") {
+        return Failure::misconfigured(format!(
+            "it is no Sentinel; a Redis itself is redis://host ({})",
+            failure.detail.trim()
+        ));
+    }
     let detail = format!("{}{}", failure.detail, door.advice(&failure.detail));
     Failure::new(ErrorKind::NotSent, detail, true)
 }

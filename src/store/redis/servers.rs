@@ -13,6 +13,7 @@ use super::url::Mode;
 use crate::store::Error;
 use crate::store::Identity;
 use crate::store::access::Access;
+use crate::store::doing;
 use crate::store::place::Place;
 use redis::Value;
 use std::sync::Arc;
@@ -129,7 +130,7 @@ impl Servers {
             To::One(link) => link.identity().await,
             To::Cluster(cluster) => cluster.identity().await,
         };
-        found.map_err(|failure| self.error("identity", failure))
+        found.map_err(|failure| self.error(doing::IDENTITY, failure))
     }
 
     fn error(&self, operation: &'static str, failure: Failure) -> Error {

@@ -15,6 +15,7 @@ mod save;
 pub(super) mod table;
 pub(super) mod target;
 
+use super::doing;
 use crate::chance;
 use crate::job::Answer;
 use crate::job::Gathering;
@@ -233,7 +234,12 @@ impl SqlStore {
         for host in &self.target.hosts {
             let late = |_| {
                 let seconds = CONNECT_WITHIN.as_secs();
-                Err(Failure::new(ErrorKind::NotSent, format!("did not answer within {seconds} s")))
+                Err(Failure::new(
+                    ErrorKind::NotSent,
+                    format!(
+                        "did not answer within {seconds} s (another kind of server stays silent, too: check host and port)"
+                    ),
+                ))
             };
             // Who has waited for others that connected in vain has less time.
             let until = deadline.min(Instant::now() + CONNECT_WITHIN);
@@ -356,42 +362,42 @@ impl Store for SqlStore {
 
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
         let Some(first) = steps.first() else { return Ok(Vec::new()) };
-        tried!(|deadline| self.apply_all(steps, deadline)).map_err(|failure| self.error(first.name(), failure))
+        tried!(|deadline| self.apply_all(steps, deadline)).map_err(|failure| self.error(doing::step(first), failure))
     }
 
     async fn jobs(&self) -> Result<Vec<(JobName, JobRecord)>, Error> {
-        tried!(|deadline| self.read_jobs(deadline)).map_err(|failure| self.error("jobs", failure))
+        tried!(|deadline| self.read_jobs(deadline)).map_err(|failure| self.error(doing::JOBS, failure))
     }
 
     async fn history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Error> {
-        tried!(|deadline| self.read_history(job, most, deadline)).map_err(|failure| self.error("history", failure))
+        tried!(|deadline| self.read_history(job, most, deadline)).map_err(|failure| self.error(doing::HISTORY, failure))
     }
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
-        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error("time", failure))?;
+        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error(doing::TIME, failure))?;
         let out_of_range = || Failure::new(ErrorKind::MaybeApplied, format!("the clock says {} ms", look.now));
-        DateTime::from_timestamp_millis(look.now).ok_or_else(|| self.error("time", out_of_range()))
+        DateTime::from_timestamp_millis(look.now).ok_or_else(|| self.error(doing::TIME, out_of_range()))
     }
 
     async fn identity(&self) -> Result<Identity, Error> {
-        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error("identity", failure))?;
+        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error(doing::IDENTITY, failure))?;
         Ok(look.identity)
     }
 
     async fn probe(&self) -> Result<Probe, Error> {
-        tried!(|deadline| self.look_closer(deadline)).map_err(|failure| self.error("probe", failure))
+        tried!(|deadline| self.look_closer(deadline)).map_err(|failure| self.error(doing::PROBE, failure))
     }
 
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
-        tried!(|deadline| self.retire_idle(millis, deadline)).map_err(|failure| self.error("retire", failure))
+        tried!(|deadline| self.retire_idle(millis, deadline)).map_err(|failure| self.error(doing::RETIRE, failure))
     }
 
     async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
-        tried!(|deadline| self.gather((mine, gone), deadline)).map_err(|failure| self.error("meet", failure))
+        tried!(|deadline| self.gather((mine, gone), deadline)).map_err(|failure| self.error(doing::MEET, failure))
     }
 
     async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
-        tried!(|deadline| self.remove(who, deadline)).map_err(|failure| self.error("leave", failure))
+        tried!(|deadline| self.remove(who, deadline)).map_err(|failure| self.error(doing::LEAVE, failure))
     }
 }

@@ -1,7 +1,9 @@
 //! From a URL to hosts, user, database and parameters. Nothing of a URL that cannot be read is repeated: what looks like
 //! a port can be the half of a password.
 
+use super::Failure;
 use crate::secret::Secret;
+use crate::store::ErrorKind;
 use crate::store::access::Access;
 use crate::store::access::word_of;
 use crate::store::place::Place;
@@ -139,6 +141,21 @@ impl Target {
         let password = account.password_file.as_deref().map(word_of).transpose()?.map(Secret::new);
         Ok((user, password.or_else(|| self.password.clone())))
     }
+
+    /// What a connection to a host needs of files. They are read where nobody else waits: a file system may hang.
+    ///
+    /// # Errors
+    /// What `read` says, which is a mistake in the settings.
+    pub async fn read_for<T: Send + 'static>(
+        &self,
+        host: &Place,
+        read: impl FnOnce(&Self, &Place) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (target, host) = (self.clone(), host.clone());
+        let made = tokio::task::spawn_blocking(move || read(&target, &host)).await;
+        let made = made.unwrap_or_else(|_| Err("the options cannot be made".into()));
+        made.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail))
+    }
 }
 
 fn parameters(query: &str) -> Result<BTreeMap<String, String>, String> {
@@ -267,6 +284,16 @@ mod tests {
         assert_eq!(parse("u@db/x").unwrap().tls, Tls::VerifyFull);
         assert_eq!(parse("u@db/x?sslmode=verify-ca").unwrap().tls, Tls::VerifyCa);
         assert!(parse("u@db/x?sslmode=require").unwrap_err().contains("leave the parameter out"));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_waited_for_holds_up_nobody_else() {
+        let target = parse("u@db/x").unwrap();
+        let (goes_on, waits) = std::sync::mpsc::channel();
+        let read = move |_: &Target, _: &Place| waits.recv_timeout(Duration::from_secs(5)).map_err(|e| e.to_string());
+        let (found, sent) = tokio::join!(target.read_for(&target.hosts[0], read), async { goes_on.send(7) });
+        assert!(sent.is_ok());
+        assert_eq!(found.unwrap(), 7);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::ErrorKind;
 use super::Identity;
 use super::Probe;
 use super::Store;
+use super::doing;
 use super::transition;
 use crate::job::Answer;
 use crate::job::Gathering;
@@ -284,40 +285,40 @@ impl Store for SqliteStore {
 
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
         let Some(first) = steps.first() else { return Ok(Vec::new()) };
-        self.apply_all(steps).await.map_err(|failure| self.error(first.name(), failure))
+        self.apply_all(steps).await.map_err(|failure| self.error(doing::step(first), failure))
     }
 
     async fn jobs(&self) -> Result<Vec<(JobName, JobRecord)>, Error> {
-        self.read_jobs().await.map_err(|failure| self.error("jobs", failure))
+        self.read_jobs().await.map_err(|failure| self.error(doing::JOBS, failure))
     }
 
     async fn history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Error> {
-        self.read_history(job, most).await.map_err(|failure| self.error("history", failure))
+        self.read_history(job, most).await.map_err(|failure| self.error(doing::HISTORY, failure))
     }
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
-        self.read_time().await.map_err(|failure| self.error("time", failure))
+        self.read_time().await.map_err(|failure| self.error(doing::TIME, failure))
     }
 
     async fn identity(&self) -> Result<Identity, Error> {
-        self.read_identity().await.map_err(|failure| self.error("identity", failure))
+        self.read_identity().await.map_err(|failure| self.error(doing::IDENTITY, failure))
     }
 
     async fn probe(&self) -> Result<Probe, Error> {
-        self.look().await.map_err(|failure| self.error("probe", failure))
+        self.look().await.map_err(|failure| self.error(doing::PROBE, failure))
     }
 
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
-        self.retire_idle(millis).await.map_err(|failure| self.error("retire", failure))
+        self.retire_idle(millis).await.map_err(|failure| self.error(doing::RETIRE, failure))
     }
 
     async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
-        self.gather(mine, gone).await.map_err(|failure| self.error("meet", failure))
+        self.gather(mine, gone).await.map_err(|failure| self.error(doing::MEET, failure))
     }
 
     async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
-        self.remove(who).await.map_err(|failure| self.error("leave", failure))
+        self.remove(who).await.map_err(|failure| self.error(doing::LEAVE, failure))
     }
 }
 

@@ -151,6 +151,9 @@ fn start_sql(kind: Kind, settings: &[Setting]) -> Option<SqlServer> {
     block_in_place(|| SqlServer::start(kind, &words))
 }
 
+/// What an account that lacks rights makes of each of them, as seen in `store_rights.rs` and `sql_store/postgres.rs`.
+const WITHOUT_RIGHTS: Class = Class::C;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_of_sql_need_what_their_rows_say() {
     for (kind, scheme) in [(Kind::Postgres, "postgres"), (Kind::MariaDb, "mysql")] {
@@ -164,7 +167,9 @@ async fn servers_of_sql_need_what_their_rows_say() {
             let store = open(&server.url(&server.make_database()), "default");
             store.probe().await.unwrap()
         });
-        are_all(scheme, &seen.await);
+        let mut seen = seen.await;
+        seen.insert(WITHOUT_RIGHTS.to_string());
+        are_all(scheme, &seen);
     }
 }
 
@@ -212,7 +217,7 @@ async fn stores_of_documents_need_what_their_rows_say() {
         let one = DocumentServer::start(Kind::Etcd).unwrap();
         let (best, worse) = (look(&cluster.url()).await, look(&one.url()).await);
         assert_eq!((&best, &worse), (&is("A", ""), &is("B", "members")));
-        are("etcd", &classes(&[&best, &worse]));
+        are("etcd", &classes(&[&best, &worse, &is(&WITHOUT_RIGHTS.to_string(), "rights")]));
     }
     if let Some(cluster) = block_in_place(ConsulCluster::start) {
         assert_eq!(cluster.servers.len(), count_of("consul", "servers"));
