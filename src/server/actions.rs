@@ -207,7 +207,7 @@ pub async fn trigger(
     let Trigger { at, force, by } = act.body(body).await?;
     let runs_for = at.map(|at| instant(&at)).transpose()?.map(Tick::from_datetime);
     let actor = act.actor(&by)?;
-    let number = u16::try_from(chance::number() >> 48).unwrap_or(0);
+    let number = admin::number();
     let wanted = Wanted { job: job.clone(), key, runs_for, despite_pause: force, number };
     let order = admin::order(&*site.parts.store, &actor, &wanted);
     let admin::Ordered { run, again, replicas, is_gone, .. } = act.perform((job.as_str(), &actor.by), order).await?;

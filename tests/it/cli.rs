@@ -191,7 +191,9 @@ fn a_password_in_an_argument_is_warned_of_and_never_shown() {
     let warning = daemon.wait_for_event("setting_warning");
     assert_eq!(warning["setting"], "--store");
     assert!(warning["detail"].as_str().unwrap().contains("--store-file"), "{warning}");
-    daemon.wait_for_event("store_lost");
+    let shown = "redis://app@127.0.0.1:1";
+    assert_eq!(daemon.wait_for_event("daemon_started")["store"], shown);
+    assert!(daemon.wait_for_event("store_lost")["error"].as_str().unwrap().contains(shown));
     daemon.signal(Signal::SIGTERM);
     assert_eq!(daemon.wait_for_exit(), 0);
     assert!(daemon.lines().iter().all(|line| !line.to_string().contains("hunter2")));
