@@ -285,7 +285,7 @@ fn read_action(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all: 
             reader.find("E205", http.key_span, message, "remove one of the two, or make two jobs of it");
             None
         }
-        (None, None) if fields.is_meant("command") || fields.is_meant("http") => None,
+        (None, None) if ["command", "http"].iter().any(|key| reader.is_meant(fields, key)) => None,
         (None, None) => {
             let message = "the job has neither `command` nor `http`".to_owned();
             let hint = "say what: `command: echo hello`, or `http: {url: \"http://host/path\"}`";

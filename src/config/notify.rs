@@ -25,6 +25,7 @@ use crate::job::NotifierSpec;
 use crate::job::Occasion;
 use crate::job::request_url;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 use url::Host;
 
@@ -185,6 +186,7 @@ fn names(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Vec<String>> {
         return None;
     };
     let mut names: Vec<String> = Vec::with_capacity(nodes.len());
+    let mut named = BTreeSet::new();
     let mut is_good = true;
     for (index, node) in nodes.iter().enumerate() {
         let item = Item { name: format!("{}[{index}]", item.name), node };
@@ -193,7 +195,7 @@ fn names(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Vec<String>> {
             is_good = false;
             continue;
         };
-        if names.contains(&name) {
+        if !named.insert(name.clone()) {
             let message = format!("`{}` names {} again", item.name, quoted(&name));
             reader.find("E203", node.span, message, "remove one of the two");
             is_good = false;
@@ -209,7 +211,8 @@ fn is_known(reader: &mut Reader<'_>, item: &Item<'_>, name: &str) -> bool {
         return true;
     }
     let known = reader.notifiers.clone();
-    let hint = match words::nearest(name, known.iter().map(String::as_str)) {
+    let near = if reader.findings.is_full() { None } else { words::nearest(name, known.iter().map(String::as_str)) };
+    let hint = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None if known.is_empty() => {
             "the table has no `notifiers`: `notifiers: {ops-chat: {type: slack, url: {fromFile: /run/secrets/url}}}`"

@@ -223,6 +223,11 @@ impl Findings {
         }
     }
 
+    /// Whether no more errors are kept: what only helps to mend one needs not be looked for.
+    pub fn is_full(&self) -> bool {
+        self.errors >= KEPT_MOST
+    }
+
     /// How many errors there were.
     pub fn errors(&self) -> usize {
         self.errors

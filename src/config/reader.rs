@@ -95,13 +95,6 @@ impl<'n> Fields<'n> {
         Some(Self { entries, level, prefix, span: node.span })
     }
 
-    /// Whether a key is most likely there, mistyped: that is reported, and that the key is missing would only hide it.
-    pub fn is_meant(&self, key: &str) -> bool {
-        let quoted = format!("`{key}`");
-        let unknown = self.entries.iter().filter(|entry| !self.level.has(&entry.key));
-        unknown.filter_map(|entry| words::hint(self.level, &entry.key)).any(|hint| hint.contains(&quoted))
-    }
-
     /// The entry of a key, `null` included.
     pub fn get(&self, key: &str) -> Option<&'n Entry> {
         self.entries.iter().find(|entry| &*entry.key == key)
@@ -191,13 +184,24 @@ impl<'a> Reader<'a> {
         };
         let is_free = |key: &str| level == Level::Top && key.starts_with("x-");
         for entry in fields.entries.iter().filter(|entry| !level.has(&entry.key) && !is_free(&entry.key)) {
-            let hint = written_hint(&entry.key).or_else(|| words::hint(level, &entry.key)).unwrap_or_else(|| {
+            // To look for what was meant takes a while, and a file can have a key for every few characters.
+            let meant = || written_hint(&entry.key).or_else(|| words::hint(level, &entry.key));
+            let hint = if self.findings.is_full() { Some(String::new()) } else { meant() };
+            let hint = hint.unwrap_or_else(|| {
                 let keys: Vec<&str> = level.keys().collect();
                 format!("the keys are {}", listed(&keys))
             });
             self.find("E202", entry.key_span, format!("the key {} is unknown", quoted(&entry.key)), &hint);
         }
         Some(fields)
+    }
+
+    /// Whether a key is most likely there, mistyped: that is reported, and that the key is missing would only hide it.
+    pub fn is_meant(&self, fields: &Fields<'_>, key: &str) -> bool {
+        let quoted = format!("`{key}`");
+        let unknown = fields.entries.iter().filter(|entry| !fields.level.has(&entry.key));
+        let mut hints = unknown.filter_map(|entry| words::hint(fields.level, &entry.key));
+        !self.findings.is_full() && hints.any(|hint| hint.contains(&quoted))
     }
 
     /// One field, read by `read` if it has a value.
@@ -218,7 +222,7 @@ impl<'a> Reader<'a> {
     /// One field that must be there.
     pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, hint: &str) -> Option<Item<'n>> {
         match fields.get(key) {
-            None if fields.is_meant(key) => {}
+            None if self.is_meant(fields, key) => {}
             None => self.find("E204", fields.span, format!("`{key}` is required"), hint),
             Some(entry) if is_null(&entry.node) => {
                 self.find("E204", entry.key_span, format!("`{key}` has no value"), hint);
