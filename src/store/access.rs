@@ -4,9 +4,11 @@ use crate::file;
 use crate::file::Unread;
 use crate::job::CA_FILE_BYTES_MOST;
 use crate::job::authorities;
+use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::sign::CertifiedKey;
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -58,8 +60,49 @@ impl Access {
             (Some(certificate), Some(key)) => Some((read(certificate, certificates)?, read(key, private_key)?)),
             _ => None,
         };
+        if let (Some((certificate, key)), Some(files)) = (&own, self.shown_pair()) {
+            fit(certificate, key).map_err(|error| format!("{files} do not fit together: {error}"))?;
+        }
         Ok(Papers { ca, own })
     }
+
+    /// What to do about what TLS says against a certificate, the server's or ours; empty where it is about something else.
+    pub(super) fn advice(&self, error: &str) -> String {
+        let has = |words: &[&str]| words.iter().any(|word| error.contains(word));
+        let is_unknown = has(&["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"]);
+        let wants_ours = has(&["CertificateRequired", "HandshakeFailure"]);
+        let refuses_ours = has(&["alert: UnknownCA", "alert: BadCertificate", "alert: DecryptError"]);
+        match (&self.ca_file, self.shown_pair()) {
+            (Some(file), _) if is_unknown => format!(" (`{}` has no certificate that vouches for it)", file.display()),
+            (None, _) if is_unknown => " (a private authority has to be named: --store-ca-file /path/to/ca.pem)".into(),
+            _ if has(&["not valid for name", "NotValidForName"]) => {
+                " (the server's certificate is for another name: connect by a name or address that stands in it)".into()
+            }
+            (_, None) if wants_ours => {
+                " (the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
+            }
+            (_, Some(files)) if refuses_ours => {
+                format!(" (the server does not trust our certificate, {files}: give one of the authority that it asks)")
+            }
+            (_, Some(files)) if has(&["alert: CertificateExpired"]) => {
+                format!(" (our certificate, {files}, has expired: renew it)")
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The files of our own certificate, as they may be shown.
+    fn shown_pair(&self) -> Option<String> {
+        let (certificate, key) = (self.cert_file.as_deref()?, self.key_file.as_deref()?);
+        Some(format!("`{}` and `{}`", certificate.display(), key.display()))
+    }
+}
+
+/// Whether a certificate is that of a key.
+fn fit(certificate: &[u8], key: &[u8]) -> Result<(), String> {
+    let provider = ring::default_provider();
+    let made = CertifiedKey::from_der(certificates(certificate)?, private_key(key)?, &provider);
+    made.map(|_| ()).map_err(|error| error.to_string())
 }
 
 /// Certificates and a key, PEM.
@@ -83,13 +126,19 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, S
     }
 }
 
+/// What the heading of a private key says that takes a passphrase, or the line below it.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
 /// The private key of a PEM file.
 ///
 /// # Errors
 /// There is none. The text follows the name of the file.
 pub(super) fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
-    PrivateKeyDer::from_pem_slice(pem)
-        .map_err(|_| "has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`".to_owned())
+    let is_locked = || pem.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
+    PrivateKeyDer::from_pem_slice(pem).map_err(|_| match is_locked() {
+        true => "has a private key that is encrypted: write it without a passphrase".to_owned(),
+        false => "has no private key: write PEM, `-----BEGIN PRIVATE KEY-----`".to_owned(),
+    })
 }
 
 /// Reads a file whole.
@@ -137,6 +186,37 @@ pub(super) async fn word_in(path: &Path) -> Result<String, String> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn a_key_that_takes_a_passphrase_is_told_from_one_that_is_none() {
+        for (text, told) in [
+            ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n", "a passphrase"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "has no private key"),
+        ] {
+            let error = private_key(text.as_bytes()).unwrap_err();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_tls_says_of_certificates_is_told_with_what_to_give() {
+        let none = Access::default();
+        let [ca, cert, key] = ["ca.pem", "our.pem", "our.key"].map(|name| Some(PathBuf::from(name)));
+        let all = Access { ca_file: ca, cert_file: cert, key_file: key, ..Access::default() };
+        for (error, without, with) in [
+            ("invalid peer certificate: UnknownIssuer", "--store-ca-file", "`ca.pem` has no certificate"),
+            ("certificate not valid for name \"db\"", "for another name", "for another name"),
+            ("received fatal alert: CertificateRequired", "--store-cert-file", ""),
+            ("received fatal alert: UnknownCA", "", "`our.pem` and `our.key`"),
+            ("received fatal alert: CertificateExpired", "", "has expired"),
+            ("connection refused", "", ""),
+        ] {
+            for (access, wanted) in [(&none, without), (&all, with)] {
+                let advice = access.advice(error);
+                assert!(advice.contains(wanted) && wanted.is_empty() == advice.is_empty(), "{error}: {advice}");
+            }
+        }
+    }
 
     #[test]
     fn a_word_is_the_only_line_of_its_file() {

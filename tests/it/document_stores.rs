@@ -576,22 +576,19 @@ async fn with_tls_both_sides_show_certificates() {
             ..Access::default()
         };
         let without_our_own = Access { cert_file: None, key_file: None, ..whole.clone() };
-        let of_another = Access { ca_file: Some(Authority::new().file()), ..whole.clone() };
+        let other = Authority::new();
+        let of_another = Access { ca_file: Some(other.file()), ..whole.clone() };
         let fails =
             async |access: &Access| with_access(&url, access).apply(&[register()]).await.unwrap_err().to_string();
         let error = fails(&of_another).await;
-        assert!(error.contains("ca.pem"), "{error}");
+        assert!(error.contains("ca.pem` has no certificate that vouches for it"), "{error}");
         let error = fails(&without_our_own).await;
         assert!(error.contains("ertificate"), "{error}");
         let no_key = Access { key_file: Some(certificate), ..whole.clone() };
         let error = fails(&no_key).await;
         assert!(error.contains("server.pem` has no private key"), "{error}");
-        let store = with_access(&url, &whole);
-        assert_eq!(
-            verdict(&store, register()).await,
-            Verdict::Registered { fresh: true, rescheduled: false },
-            "{kind:?}"
-        );
+        let found = verdict(&with_access(&url, &whole), register()).await;
+        assert_eq!(found, Verdict::Registered { fresh: true, rescheduled: false }, "{kind:?}");
         let namespace = Namespace::new("default").unwrap();
         let plain = format!("{}://127.0.0.1", scheme.trim_end_matches('s'));
         let error = onecron::store::open_with(&plain, &whole, &namespace, Arc::new(SystemClock)).unwrap_err();

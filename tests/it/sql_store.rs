@@ -3,6 +3,7 @@
 mod audit;
 mod postgres;
 mod tables;
+mod tls;
 
 use crate::support::bench::Kind;
 use crate::support::bench::open;

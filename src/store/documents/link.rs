@@ -17,7 +17,6 @@ use reqwest::redirect::Policy;
 use rustls::ClientConfig;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering;
@@ -182,22 +181,19 @@ impl Link {
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
         let hung_up = has(&["before message completed", "unexpected message", "reset by peer"]);
         let is_plain = has(&["InvalidContentType", "handshake eof", "reset by peer"]);
-        let advice = match &self.access.ca_file {
-            _ if self.is_secure && kind == ErrorKind::NotSent && is_plain => {
+        let of_certificates = self.access.advice(&text);
+        let advice = match () {
+            () if !of_certificates.is_empty() => of_certificates,
+            () if self.is_secure && kind == ErrorKind::NotSent && is_plain => {
                 format!(" (is it the port for TLS? without TLS, write {}://)", self.secure.trim_end_matches("s://"))
             }
-            _ if self.is_secure && kind == ErrorKind::NotSent && text.contains("timed out") => {
+            () if self.is_secure && kind == ErrorKind::NotSent && text.contains("timed out") => {
                 " (one that does not speak TLS stays silent, too: is it the port for TLS?)".into()
             }
-            _ if !self.is_secure && hung_up => {
+            () if !self.is_secure && hung_up => {
                 format!(" (if that is so every time, it is another kind of server, or write {})", self.secure)
             }
-            _ if !text.contains("certificate") => String::new(),
-            Some(file) if text.contains("UnknownIssuer") || text.contains("BadSignature") => {
-                format!(" (`{}` has no certificate that vouches for it)", file.display())
-            }
-            None if text.contains("UnknownIssuer") => " (a private authority is named with --store-ca-file)".into(),
-            _ => String::new(),
+            () => String::new(),
         };
         Failure::new(kind, format!("{place}: {text}{advice}"))
     }
@@ -258,8 +254,7 @@ fn tls_config(access: &Access, is_secure: bool) -> Result<ClientConfig, String> 
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     let builder = builder.with_root_certificates(roots);
     let Some((certificate, key)) = own else { return Ok(builder.with_no_client_auth()) };
-    let shown = [&access.cert_file, &access.key_file].map(|file| file.as_deref().unwrap_or(Path::new("")).display());
-    let unfit = |error| format!("`{}` and `{}` do not fit together: {error}", shown[0], shown[1]);
+    let unfit = |error| format!("our certificate: {error}");
     builder.with_client_auth_cert(certificates(&certificate)?, private_key(&key)?).map_err(unfit)
 }
 

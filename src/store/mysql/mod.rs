@@ -233,7 +233,18 @@ fn classify(error: &sqlx::Error) -> Failure {
     let not_sent = |detail: String| Failure::new(ErrorKind::NotSent, detail);
     let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
     let found = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
-    let Some(found) = found else { return Failure::of_connection(error) };
+    let Some(found) = found else {
+        let failure = Failure::of_connection(error);
+        // The driver has no other way to hide a password from who listens.
+        let wants_tls = matches!(error, sqlx::Error::Configuration(text) if text.to_string().contains("RSA"));
+        return match wants_tls {
+            true => Failure::new(
+                ErrorKind::Misconfigured,
+                "the account is one of caching_sha2_password, and needs TLS: turn it on there, and leave `ssl-mode` out",
+            ),
+            false => failure,
+        };
+    };
     let text = found.message();
     let failure = match found.number() {
         1213 | 1020 => Failure { again: true, ..not_sent(format!("other transactions were in the way, {text}")) },
@@ -242,7 +253,11 @@ fn classify(error: &sqlx::Error) -> Failure {
         1290 | 1792 | 1836 => {
             Failure::new(ErrorKind::ReadOnly, format!("the server takes no writes: name the primary ({text})"))
         }
-        1045 | 1698 => misconfigured(format!("the server does not accept user and password: check both ({text})")),
+        1045 | 1698 => Failure {
+            barred: true,
+            ..misconfigured(format!("the server does not accept user and password: check both ({text})"))
+        },
+        3159 => Failure { barred: true, ..misconfigured(format!("the server does not let us in ({text})")) },
         1044 | 1049 | 1142 | 1143 | 1227 | 1370 => misconfigured(format!(
             "the user may not do that, or the database is not there: CREATE DATABASE …, and GRANT SELECT, INSERT, UPDATE, \
              DELETE, CREATE, ALTER, INDEX on it ({text})"

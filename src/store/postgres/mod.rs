@@ -232,9 +232,11 @@ fn classify(error: &sqlx::Error) -> Failure {
                 "the server takes no writes: name the primary, or set default_transaction_read_only to off ({text})"
             ),
         ),
-        "28P01" | "28000" => {
-            misconfigured(format!("the server does not accept user and password: check both, and pg_hba.conf ({text})"))
-        }
+        "28P01" => misconfigured(format!("the server does not accept user and password: check both ({text})")),
+        "28000" => Failure {
+            barred: true,
+            ..misconfigured(format!("the server does not let us in: check the user, and pg_hba.conf ({text})"))
+        },
         "3D000" => misconfigured(format!("make the database: CREATE DATABASE … OWNER … ({text})")),
         "42501" => misconfigured(format!(
             "the user may not do that: grant it CREATE and USAGE on its schema, or all rights on the tables onecron_… \

@@ -132,34 +132,26 @@ impl Door {
 
     /// What to do about an error of TLS; empty where it is none.
     pub fn advice(&self, error: &str) -> String {
-        let is_unknown = ["UnknownIssuer", "CaUsedAsEndEntity", "BadSignature"].iter().any(|word| error.contains(word));
-        let wants_ours = ["CertificateRequired", "HandshakeFailure"].iter().any(|word| error.contains(word));
+        let of_certificates = self.access.advice(error);
         // By TLS 1.3 a server hangs up on who shows none, and whether it can say why is a matter of luck.
         let hung_up = ["broken pipe", "reset by peer", "end of file"].iter().any(|word| error.contains(word));
         let is_plain = ["InvalidContentType", "corrupt message"].iter().any(|word| error.contains(word));
-        match &self.access.ca_file {
-            Some(file) if is_unknown => format!(" (`{}` has no certificate that vouches for it)", file.display()),
-            None if is_unknown => " (a private authority has to be named: --store-ca-file /path/to/ca.pem)".into(),
-            _ if error.contains("not valid for name") || error.contains("NotValidForName") => {
-                " (the server's certificate is for another name: connect by a name or address that stands in it)".into()
-            }
-            _ if wants_ours && self.access.cert_file.is_none() => {
-                " (the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
-            }
-            _ if hung_up && self.address.tls && self.access.cert_file.is_none() => {
+        match () {
+            () if !of_certificates.is_empty() => of_certificates,
+            () if hung_up && self.address.tls && self.access.cert_file.is_none() => {
                 " (if the server wants a certificate of ours: --store-cert-file and --store-key-file)".into()
             }
-            _ if hung_up && !self.address.tls => {
+            () if hung_up && !self.address.tls => {
                 " (if that is so every time, it is another kind of server, or wants TLS: check host and port, or write \
                  rediss://)"
                     .into()
             }
-            _ if self.address.tls && error.contains("handshake eof") => " (is it the port for TLS?)".into(),
-            _ if self.address.tls && error.contains("did not answer") => {
+            () if self.address.tls && error.contains("handshake eof") => " (is it the port for TLS?)".into(),
+            () if self.address.tls && error.contains("did not answer") => {
                 " (one that does not speak TLS stays silent, too: is it the port for TLS?)".into()
             }
-            _ if is_plain && self.address.tls => " (the server does not speak TLS at this port)".into(),
-            _ => String::new(),
+            () if is_plain && self.address.tls => " (the server does not speak TLS at this port)".into(),
+            () => String::new(),
         }
     }
 }

@@ -39,6 +39,7 @@ use dialect::Connected;
 use dialect::Dialect;
 use migrate::Migration;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 use table::Look;
 use table::Table;
@@ -85,6 +86,8 @@ pub(super) struct Failure {
     pub again: bool,
     /// Whether the connection was found closed.
     pub closed: bool,
+    /// Whether the server does not let us in: for want of TLS or a certificate, it may be.
+    pub barred: bool,
     /// The form of a record that cannot be read; 0: it is ours, and a field is not understood.
     pub unreadable: Option<u32>,
 }
@@ -92,24 +95,24 @@ pub(super) struct Failure {
 impl Failure {
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         let (detail, code) = (detail.into(), String::new());
-        Self { kind, detail, code, again: false, closed: false, unreadable: None }
+        Self { kind, detail, code, again: false, closed: false, barred: false, unreadable: None }
     }
 
     /// What an error means that is none of the server's own. Before a commit nothing is applied, whatever goes wrong.
     pub fn of_connection(error: &sqlx::Error) -> Self {
         match error {
+            // What a TLS that was begun is about.
+            sqlx::Error::Io(error) if is_refused(error) => {
+                Self::new(ErrorKind::Misconfigured, format!("the connection cannot be encrypted: {error}"))
+            }
             sqlx::Error::Io(error) => Self { closed: true, ..Self::new(ErrorKind::NotSent, error.to_string()) },
             sqlx::Error::Tls(error) if error.to_string().contains("does not support TLS") => Self::new(
                 ErrorKind::Misconfigured,
                 "the server has no TLS, and the URL or --store-ca-file wants it: turn it on there, or leave them out",
             ),
-            sqlx::Error::Tls(error) => Self::new(
-                ErrorKind::Misconfigured,
-                format!(
-                    "the connection cannot be encrypted ({error}): name the server's authority with --store-ca-file, or \
-                     write the host as it is in the server's certificate"
-                ),
-            ),
+            sqlx::Error::Tls(error) => {
+                Self::new(ErrorKind::Misconfigured, format!("the connection cannot be encrypted: {error}"))
+            }
             sqlx::Error::Configuration(error) => Self::new(ErrorKind::Misconfigured, error.to_string()),
             sqlx::Error::Protocol(error) => Self::new(
                 ErrorKind::NotSent,
@@ -123,6 +126,12 @@ impl Failure {
     fn late() -> Self {
         Self::new(ErrorKind::MaybeApplied, format!("no answer within {} s", ANSWER_WITHIN.as_secs()))
     }
+}
+
+/// Whether one of the two sides does not take the other's certificate.
+fn is_refused(error: &io::Error) -> bool {
+    let found = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
+    matches!(found, Some(rustls::Error::InvalidCertificate(_) | rustls::Error::AlertReceived(_)))
 }
 
 /// One request, which has the connection to itself, in a transaction. If it is dropped before [`Session::commit`], so is
@@ -245,7 +254,10 @@ impl SqlStore {
             let until = deadline.min(Instant::now() + CONNECT_WITHIN);
             match timeout_at(until, self.connect_to(host, until)).await.unwrap_or_else(late) {
                 Ok(opened) => return Ok(opened),
-                Err(failure) => refused.push((host, failure)),
+                Err(mut failure) => {
+                    failure.detail.push_str(&self.target.advice(&failure));
+                    refused.push((host, failure));
+                }
             }
         }
         // Nothing of the request itself was sent, whatever happened. What all hosts say is said; where they differ, one

@@ -57,6 +57,8 @@ pub struct Target {
     pub database: String,
     /// Encryption.
     pub tls: Tls,
+    /// How that is written.
+    manner: Manner,
     /// How long the audit trail is kept.
     pub audit: Duration,
     /// Accounts and certificates in files.
@@ -112,8 +114,12 @@ impl Target {
                 other => return Err(unknown(other, manner)),
             }
         }
-        // Whoever names an authority wants it to be asked.
-        let unsaid = if access.ca_file.is_some() { Tls::VerifyFull } else { Tls::Prefer };
+        // Whoever names an authority wants it to be asked, and who has a certificate wants to show it.
+        let unsaid = match (&access.ca_file, &access.cert_file) {
+            (Some(_), _) => Tls::VerifyFull,
+            (None, Some(_)) => Tls::Require,
+            (None, None) => Tls::Prefer,
+        };
         let tls = tls.unwrap_or(unsaid);
         if access.ca_file.is_some() && tls < Tls::VerifyCa {
             let [.., full] = manner.tls_words;
@@ -122,13 +128,32 @@ impl Target {
                 manner.tls
             ));
         }
+        if access.cert_file.is_some() && tls == Tls::Disable {
+            return Err(format!("with --store-cert-file there must be TLS: leave `{}` out", manner.tls));
+        }
         if access.cert_file.is_some() != access.key_file.is_some() {
             return Err("--store-cert-file and --store-key-file are given together, or neither".into());
         }
         let places: Vec<String> = hosts.iter().map(Place::to_string).collect();
         let shown = format!("{}://{user}@{}/{database}", manner.scheme, places.join(","));
         let audit = Duration::from_secs(audit * 86_400);
-        Ok(Self { hosts, user, password, database, tls, audit, access: access.clone(), shown })
+        let manner = *manner;
+        Ok(Self { hosts, user, password, database, tls, manner, audit, access: access.clone(), shown })
+    }
+
+    /// What to do about a connection that did not come about, as far as it may be for want of TLS or a certificate.
+    pub fn advice(&self, failure: &Failure) -> String {
+        let Manner { tls, tls_words: [off, ..], .. } = self.manner;
+        let has_none = self.access.cert_file.is_none();
+        // By TLS 1.3 a server hangs up on who shows none, and whether it can say why is a matter of luck.
+        let hung_up = failure.closed && self.tls >= Tls::Require;
+        match self.tls {
+            Tls::Disable if failure.barred => format!(" (if it wants TLS: leave `{tls}={off}` out)"),
+            _ if has_none && (failure.barred || hung_up) => {
+                " (if it wants a certificate of ours: --store-cert-file and --store-key-file)".into()
+            }
+            _ => self.access.advice(&failure.detail),
+        }
     }
 
     /// User and password as they are now: those in files may have been renewed.
@@ -284,6 +309,12 @@ mod tests {
         assert_eq!(parse("u@db/x").unwrap().tls, Tls::VerifyFull);
         assert_eq!(parse("u@db/x?sslmode=verify-ca").unwrap().tls, Tls::VerifyCa);
         assert!(parse("u@db/x?sslmode=require").unwrap_err().contains("leave the parameter out"));
+        let [cert_file, key_file] = ["/our.pem", "/our.key"].map(|path| Some(path.into()));
+        let access = Access { cert_file, key_file, ..Access::default() };
+        let parse = |rest| Target::parse(rest, &access, &MANNER);
+        assert_eq!(parse("u@db/x").unwrap().tls, Tls::Require, "who has a certificate wants to show it");
+        assert_eq!(parse("u@db/x?sslmode=prefer").unwrap().tls, Tls::Prefer);
+        assert!(parse("u@db/x?sslmode=disable").unwrap_err().contains("there must be TLS"));
     }
 
     #[tokio::test]

@@ -59,10 +59,16 @@ pub struct SqlServer {
 impl SqlServer {
     /// Starts a server that does not wait for its disk, with further arguments; `None` where this machine lacks it.
     pub fn start(kind: Kind, arguments: &[&str]) -> Option<Self> {
+        Self::start_after(kind, |_| arguments.iter().map(ToString::to_string).collect())
+    }
+
+    /// The same where its folder is prepared first, which gives the arguments.
+    pub fn start_after(kind: Kind, prepare: impl FnOnce(&Path) -> Vec<String>) -> Option<Self> {
         program(kind)?;
         let folder = new_folder(kind);
         copy(template(kind), &folder.join("data"));
-        Some(Self::start_in(kind, folder, arguments))
+        let arguments = prepare(&folder);
+        Some(Self::start_in(kind, folder, &arguments.iter().map(String::as_str).collect::<Vec<_>>()))
     }
 
     fn start_in(kind: Kind, folder: PathBuf, arguments: &[&str]) -> Self {
@@ -339,10 +345,15 @@ pub fn shared_pooler() -> Option<&'static Pooler> {
 /// A folder that the server's user owns.
 fn new_folder(kind: Kind) -> PathBuf {
     let folder = tempfile::tempdir().unwrap().keep();
-    if let (Kind::Postgres, Some((user, group))) = (kind, postgres_user()) {
-        std::os::unix::fs::chown(&folder, Some(user), Some(group)).unwrap();
-    }
+    give(kind, &folder);
     folder
+}
+
+/// Gives a file or folder to the server's user.
+pub fn give(kind: Kind, path: &Path) {
+    if let (Kind::Postgres, Some((user, group))) = (kind, postgres_user()) {
+        std::os::unix::fs::chown(path, Some(user), Some(group)).unwrap();
+    }
 }
 
 fn is_root() -> bool {

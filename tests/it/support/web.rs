@@ -241,6 +241,7 @@ async fn perform(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), act: Act) -
 /// An authority that nobody knows, and its certificate for 127.0.0.1.
 pub struct Authority {
     folder: tempfile::TempDir,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
     certificate: rcgen::Certificate,
     key: rcgen::KeyPair,
 }
@@ -258,7 +259,19 @@ impl Authority {
         let issuer = rcgen::Issuer::new(params, authority_key);
         let params = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &issuer).unwrap();
-        Self { folder, certificate, key }
+        Self { folder, issuer, certificate, key }
+    }
+
+    /// Certificate and key of somebody by that name, in files.
+    pub fn client(&self, name: &str) -> [PathBuf; 2] {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let files = ["pem", "key"].map(|end| self.folder.path().join(format!("{name}.{end}")));
+        std::fs::write(&files[0], certificate.pem()).unwrap();
+        std::fs::write(&files[1], key.serialize_pem()).unwrap();
+        files
     }
 
     /// The server's certificate and key, in files.
