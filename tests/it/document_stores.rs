@@ -452,7 +452,9 @@ async fn a_wrong_password_of_etcd_is_named_and_a_right_one_is_renewed() {
     let place = format!("127.0.0.1:{}", server.port);
     let fails = async |url: String| open(&url, "default").apply(&[register()]).await.unwrap_err();
     names_what_is_wrong(&fails(format!("etcd://{place}")).await, &["who asks", "--store-password-file"]);
-    names_what_is_wrong(&fails(format!("etcd://app:wrong-s3cret@{place}")).await, &["user `app` or its password"]);
+    let wrong = format!("etcd://app:wrong-s3cret@{place}");
+    names_what_is_wrong(&fails(wrong.clone()).await, &["user `app` or its password"]);
+    names_what_is_wrong(&open(&wrong, "default").probe().await.unwrap_err(), &["user `app` or its password"]);
     names_what_is_wrong(&fails(format!("etcd://weak:weak-s3cret@{place}")).await, &["permission denied", "readwrite"]);
     let folder = tempfile::tempdir().unwrap();
     let access = password_file(folder.path(), "app-s3cret\n");

@@ -97,6 +97,9 @@ pub(super) fn unused(prefix: &str) -> String {
 
 /// What an account lacks, in words, where a reading and a writing were tried. Whatever else is wrong with them is not about
 /// rights, and is told by what it keeps from being done.
+///
+/// # Errors
+/// Nobody was asked, or who asked is not known there: then nothing is known of rights.
 pub(super) fn lacking<R, W>(
     (who, prefix): (&str, &str),
     read: Result<R, Failure>,
@@ -114,7 +117,7 @@ pub(super) fn lacking<R, W>(
 fn is_denied<T>(tried: Result<T, Failure>) -> Result<bool, Failure> {
     match tried {
         Err(failure) if failure.detail.to_ascii_lowercase().contains("permission denied") => Ok(true),
-        Err(failure) if failure.kind == ErrorKind::NotSent => Err(failure),
+        Err(failure) if matches!(failure.kind, ErrorKind::NotSent | ErrorKind::Misconfigured) => Err(failure),
         _ => Ok(false),
     }
 }

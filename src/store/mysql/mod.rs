@@ -234,16 +234,11 @@ fn classify(error: &sqlx::Error) -> Failure {
     let misconfigured = |detail: String| Failure::new(ErrorKind::Misconfigured, detail);
     let found = error.as_database_error().and_then(|error| error.try_downcast_ref::<MySqlDatabaseError>());
     let Some(found) = found else {
-        let failure = Failure::of_connection(error);
-        // The driver has no other way to hide a password from who listens.
+        // The driver cannot hide a password from who listens, but by TLS.
         let wants_tls = matches!(error, sqlx::Error::Configuration(text) if text.to_string().contains("RSA"));
-        return match wants_tls {
-            true => Failure::new(
-                ErrorKind::Misconfigured,
-                "the account is one of caching_sha2_password, and needs TLS: turn it on there, and leave `ssl-mode` out",
-            ),
-            false => failure,
-        };
+        let told = "the account is one of caching_sha2_password, and needs TLS: turn it on there, and leave \
+                    `ssl-mode=disabled` out";
+        return if wants_tls { misconfigured(told.into()) } else { Failure::of_connection(error) };
     };
     let text = found.message();
     let failure = match found.number() {
@@ -280,6 +275,13 @@ mod tests {
         assert!(open("db/x").unwrap_err().contains("mysql://user@host:3306/database"));
         assert!(open("u@db/x?sslmode=require").unwrap_err().contains("`ssl-mode=verify_identity`"));
         assert_eq!(format!("{:?}", open("u:s3cret@db/x").unwrap()), "SqlStore(mysql://u@db:3306/x)");
+    }
+
+    #[test]
+    fn what_the_driver_says_of_its_features_is_told_as_what_to_do() {
+        let classify = |text: &str| classify(&sqlx::Error::Configuration(text.into())).detail;
+        assert!(classify("RSA auth backend disabled; enable feature `mysql-rsa`").contains("needs TLS: turn it on"));
+        assert_eq!(classify("another"), "another");
     }
 
     #[test]

@@ -143,7 +143,7 @@ impl Target {
 
     /// What to do about a connection that did not come about, as far as it may be for want of TLS or a certificate.
     pub fn advice(&self, failure: &Failure) -> String {
-        let Manner { tls, tls_words: [off, ..], .. } = self.manner;
+        let Manner { tls, tls_words: [off, _, _, ca, _], .. } = self.manner;
         let has_none = self.access.cert_file.is_none();
         // By TLS 1.3 a server hangs up on who shows none, and whether it can say why is a matter of luck.
         let hung_up = failure.closed && self.tls >= Tls::Require;
@@ -151,6 +151,12 @@ impl Target {
             Tls::Disable if failure.barred => format!(" (if it wants TLS: leave `{tls}={off}` out)"),
             _ if has_none && (failure.barred || hung_up) => {
                 " (if it wants a certificate of ours: --store-cert-file and --store-key-file)".into()
+            }
+            // As in those that MySQL makes for itself.
+            _ if failure.detail.contains("not valid for any names") => {
+                format!(
+                    " (the server's certificate names no host: write `{tls}={ca}`, which asks for the authority alone)"
+                )
             }
             _ => self.access.advice(&failure.detail),
         }
@@ -315,6 +321,23 @@ mod tests {
         assert_eq!(parse("u@db/x").unwrap().tls, Tls::Require, "who has a certificate wants to show it");
         assert_eq!(parse("u@db/x?sslmode=prefer").unwrap().tls, Tls::Prefer);
         assert!(parse("u@db/x?sslmode=disable").unwrap_err().contains("there must be TLS"));
+    }
+
+    #[test]
+    fn what_keeps_us_out_is_told_with_what_to_write() {
+        let failure =
+            |barred, closed, detail: &str| Failure { barred, closed, ..Failure::new(ErrorKind::Misconfigured, detail) };
+        let nameless = "certificate not valid for name \"db\"; certificate is not valid for any names";
+        for (rest, failure, told) in [
+            ("u@db/x?sslmode=disable", failure(true, false, "no"), "leave `sslmode=disable` out"),
+            ("u@db/x", failure(true, false, "no"), "--store-cert-file"),
+            ("u@db/x?sslmode=require", failure(false, true, "reset by peer"), "--store-cert-file"),
+            ("u@db/x", failure(false, true, "reset by peer"), ""),
+            ("u@db/x?sslmode=verify-full", failure(false, false, nameless), "`sslmode=verify-ca`"),
+        ] {
+            let advice = parse(rest).unwrap().advice(&failure);
+            assert!(advice.contains(told) && told.is_empty() == advice.is_empty(), "{rest}: {advice}");
+        }
     }
 
     #[tokio::test]
