@@ -75,7 +75,9 @@ pub async fn begin_here(
 ) -> Result<Begun, Refusal> {
     let (run, ..) = place(store, actor, wanted).await?;
     let terms = Claim::of(&run, &actor.name, spec, (lease, TAKEOVER, Trigger::Manual));
-    let answer = apply_one(store, Step::Claim(Claim { when_busy: WhenBusy::Skip, ..terms })).await?;
+    // Also where ticks may overlap: then the store itself begins it only while nothing else is going.
+    let terms = Claim { exclusive: true, when_busy: WhenBusy::Skip, ..terms };
+    let answer = apply_one(store, Step::Claim(terms)).await?;
     if answer.verdict != Verdict::Won {
         return Err(refused(&run, &answer));
     }

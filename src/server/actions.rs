@@ -137,6 +137,12 @@ impl<'a> Act<'a> {
         if bytes.is_empty() {
             return Ok(T::default());
         }
+        // What is derived takes a list as well: its fields by their order, which no caller is promised.
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(bad(
+                "read the body as JSON: an object is expected: write {} or nothing where there is nothing to say",
+            ));
+        }
         serde_json::from_slice(&bytes).map_err(|error| bad(format!("read the body as JSON: {error}")))
     }
 

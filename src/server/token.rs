@@ -123,9 +123,17 @@ pub async fn guard(
         Ok(wanted) => wanted,
         Err(problem) => return problem.into_response(),
     };
-    // Whoever may act may read. Without a token for actions, or one that cannot be read, nobody is that.
-    if is_same(&given, &wanted) || site.token.wanted().await.is_ok_and(|wanted| is_same(&given, &wanted)) {
+    if is_same(&given, &wanted) {
         return next.run(request).await;
+    }
+    // Whoever may act may read. Without a token for actions nobody is that; with one that cannot be read, nobody can say who
+    // is.
+    if site.token.file.is_some() {
+        match site.token.wanted().await {
+            Ok(wanted) if is_same(&given, &wanted) => return next.run(request).await,
+            Ok(_) => {}
+            Err(problem) => return problem.into_response(),
+        }
     }
     let remote = request.extensions().get::<Remote>().copied();
     let remote = remote.unwrap_or(Remote(([0, 0, 0, 0], 0).into()));

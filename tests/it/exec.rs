@@ -253,6 +253,42 @@ fn a_claimed_run_is_recorded_as_one_by_hand_and_a_job_that_is_held_is_not_run() 
     assert!(token.ends_with(" last=") && second.contains(" last=20"), "{token} {second}");
 }
 
+/// Whatever the job's policy is for ticks, and whoever was first: another one like it, or a replica.
+#[test]
+fn a_job_that_may_overlap_is_not_run_under_a_claim_while_another_run_is_going() {
+    let wait = "echo ready; touch begun; until test -e go; do sleep 0.05; done";
+    let table = Table::new(&job("free", wait, ", concurrencyPolicy: Allow"));
+    let (folder, daemon) = (table.folder.path(), daemon(&table, STORE, "free"));
+    let claim = ["free", "--claim", "--store", STORE];
+    let is_refused = || {
+        let (code, out, errors) = ended(&launch(&table, &claim));
+        assert!(code == 3 && out.is_empty() && errors.contains("job `free` is held by run `free@"), "{code} {errors}");
+    };
+    let mut first = launch(&table, &claim).start();
+    said(&first, "ready");
+    is_refused();
+    // A replica's run, which may overlap, begins beside it.
+    let trigger = || {
+        fs::remove_file(folder.join("begun")).unwrap();
+        let (code, run, errors) = ended(&Launch::new(&["trigger", "free", "--store", STORE]).folder(folder));
+        assert_eq!(code, 0, "{errors}");
+        until("the replica runs it", || folder.join("begun").exists());
+        run.trim().to_owned()
+    };
+    let beside = trigger();
+    fs::write(folder.join("go"), "").unwrap();
+    assert_eq!(first.wait_for_exit(), 0);
+    until("that one is over", || shown(folder, STORE, &beside)["outcome"] == "succeeded");
+    // And is enough by itself.
+    fs::remove_file(folder.join("go")).unwrap();
+    trigger();
+    is_refused();
+    fs::write(folder.join("go"), "").unwrap();
+    until("nothing is going", || daemon.events("run_finished").len() == 2);
+    let (code, out, errors) = ended(&launch(&table, &claim));
+    assert_eq!((code, out.as_str()), (0, "ready\n"), "{errors}");
+}
+
 #[test]
 fn a_paused_job_is_run_only_with_force_and_a_cancelled_one_is_stopped() {
     let table = Table::new(&job("hold", "echo ready; exec sleep 1000", ""));

@@ -102,6 +102,25 @@ fn the_read_token_reads_and_does_not_act_and_whoever_acts_may_read() {
 }
 
 #[test]
+fn without_the_file_of_the_acting_token_nobody_is_told_that_a_token_is_wrong() {
+    let table = Table::new(RARE);
+    let (daemon, address) = start(&with_tokens(&table));
+    daemon.wait_for_event("daemon_ready");
+    std::fs::remove_file(table.folder.path().join("act")).unwrap();
+    for (asked, token, status) in [
+        (("POST", "/api/v1/reload"), ACT, 503),
+        (("POST", "/api/v1/reload"), READ, 503),
+        (("GET", "/api/v1/status"), ACT, 503),
+        (("GET", "/api/v1/status"), READ, 200),
+    ] {
+        let answer = send(&address, asked, &bearer(token), "");
+        assert_eq!(answer.status, status, "{asked:?}");
+        assert!(status == 200 || answer.json()["code"] == "token_unreadable", "{}", answer.body);
+    }
+    assert!(daemon.events("api_denied").is_empty());
+}
+
+#[test]
 fn another_read_token_counts_at_once_and_none_lets_nobody_in() {
     let table = Table::new(RARE);
     let (_daemon, address) = start(&with_tokens(&table));

@@ -286,6 +286,28 @@ fn a_run_is_cancelled_and_the_table_read_again_over_http() {
 }
 
 #[test]
+fn the_body_of_an_action_is_an_object_or_nothing() {
+    let scene = Scene::new(JOBS);
+    let (_daemon, address) = scene.start("web-1");
+    let document = Document::read(&address);
+    for (path, route) in [
+        ("/api/v1/jobs/idle/trigger", "/api/v1/jobs/{name}/trigger"),
+        ("/api/v1/jobs/idle/pause", "/api/v1/jobs/{name}/pause"),
+        ("/api/v1/jobs/idle/resume", "/api/v1/jobs/{name}/resume"),
+        ("/api/v1/runs/idle@2026-03-01T02:00:00Z/cancel", "/api/v1/runs/{run_id}/cancel"),
+        ("/api/v1/reload", "/api/v1/reload"),
+    ] {
+        for body in [json!([]), json!(["mallory"]), json!([null, true]), json!(["a", "b"]), json!(null), json!("x")] {
+            let (status, problem) = document.post(&address, (path, route), "", &body);
+            assert_eq!((status, &problem["code"]), (400, &"bad_request".into()), "{path} {body}: {problem}");
+            assert!(problem["detail"].as_str().unwrap().contains("object"), "{problem}");
+        }
+    }
+    let headers = format!("Authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(send(&address, ("POST", "/api/v1/jobs/idle/resume"), &headers, " \r\n\t{}").status, 200);
+}
+
+#[test]
 fn without_the_token_nobody_acts_and_another_one_counts_at_once() {
     let scene = Scene::new(JOBS);
     let (daemon, address) = scene.start("web-1");

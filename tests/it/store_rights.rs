@@ -70,6 +70,17 @@ async fn what_a_token_of_consul_lacks_is_named() {
     assert_eq!(rights(&token("all", policy)).await.1, None);
     assert_eq!(rights(&token("one", &policy.replace("onecron/", "onecron/default/"))).await.1, None);
     assert_eq!(doctor(&rooted), None);
+    // Consul lists nothing for who may read nothing: that is no fleet without jobs.
+    let ask = |args: &[&str], url: &str| Launch::new(&[args, &["--store", url]].concat()).output();
+    for url in [&nothing, &format!("consul://{place}")] {
+        for args in [&["status"][..], &["jobs"], &["runs"], &["pause", "hello"], &["why", "hello"]] {
+            let output = ask(args, url);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.code() == Some(78) && said.contains(policy), "{args:?}: {output:?}");
+        }
+    }
+    assert_eq!(ask(&["jobs", "--namespace", "empty"], &reads).status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&ask(&["jobs"], &reads).stdout).contains("hello"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

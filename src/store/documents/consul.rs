@@ -254,7 +254,13 @@ impl Backend for Consul {
     }
 
     async fn list(&self, prefix: &str) -> Result<Vec<(String, Document)>, Failure> {
-        self.entries(prefix, "recurse&consistent").await?.into_iter().map(Entry::into_document).collect()
+        let entries = self.entries(prefix, "recurse&consistent").await?;
+        if entries.is_empty() {
+            // A listing leaves out what the token may not read, and is none the worse for it; a key that it may not read is
+            // refused, whether it is there or not.
+            self.read_one(&unused(prefix)).await?;
+        }
+        entries.into_iter().map(Entry::into_document).collect()
     }
 
     async fn write(&self, groups: Vec<Group>) -> Result<Vec<usize>, Failure> {

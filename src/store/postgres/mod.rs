@@ -17,6 +17,7 @@ use super::sql::link::Marks;
 use super::sql::link::Row;
 use super::sql::link::Statement;
 use super::sql::link::Value;
+use super::sql::link::text;
 use super::sql::target::Manner;
 use super::sql::target::Target;
 use super::sql::target::Tls;
@@ -53,6 +54,13 @@ const HAS_TABLES: &str = "SELECT count(*) FROM pg_catalog.pg_class WHERE relname
                           AND pg_catalog.pg_table_is_visible(oid)";
 const MIGRATIONS: [(i64, &str); 2] = [(1000, include_str!("schema/1000.sql")), (1001, include_str!("schema/1001.sql"))];
 
+/// Schemas of the user's path that are there and that it may not use: the server passes over them in silence.
+const UNUSABLE: &str = "SELECT string_agg(quote_ident(nspname), ', ' ORDER BY nspname), quote_ident(current_user) \
+                        FROM pg_catalog.pg_namespace WHERE NOT has_schema_privilege(oid, 'USAGE') AND nspname IN \
+                        (SELECT CASE name WHEN '$user' THEN current_user ELSE name END FROM \
+                        (SELECT btrim(part, ' \"') AS name FROM \
+                        unnest(string_to_array(current_setting('search_path'), ',')) AS part) AS path)";
+
 const NOW: &str = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 /// A server that was promoted, or restored to an earlier moment, has another timeline: the first digits of the file that
 /// it writes to (its control file follows only later).
@@ -74,6 +82,9 @@ pub(super) fn open(rest: &str, namespace: &Namespace, access: &Access) -> Result
     let target = Target::parse(rest, access, &MANNER)?;
     Ok(SqlStore::new(Box::new(Postgres), target, namespace))
 }
+
+/// What the server says where no schema of the path is there, or may be used.
+const NO_SCHEMA: &str = "3F000";
 
 #[derive(Debug)]
 struct Postgres;
@@ -184,6 +195,23 @@ impl Dialect for Postgres {
         HAS_TABLES
     }
 
+    async fn explain(&self, link: &mut dyn Link, failure: Failure) -> Failure {
+        if failure.code != NO_SCHEMA {
+            return failure;
+        }
+        let rows = link.rows(Statement::new(Marks::Numbered, UNUSABLE)).await.unwrap_or_default();
+        let row = rows.into_iter().next().unwrap_or_default();
+        let (schemas, user) = (text(&row, 0), text(&row, 1));
+        if schemas.is_empty() {
+            return failure;
+        }
+        let detail = format!(
+            "the user may not use the schema of its search_path: GRANT USAGE ON SCHEMA {schemas} TO {user} (and CREATE, where \
+             it is to make the tables)"
+        );
+        Failure { detail, ..failure }
+    }
+
     async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
         let options = target.read_for(host, options).await?;
         let mut link = Connection(options.connect().await.map_err(|error| self.classify(&error))?);
@@ -242,7 +270,7 @@ fn classify(error: &sqlx::Error) -> Failure {
             "the user may not do that: grant it CREATE and USAGE on its schema, or all rights on the tables onecron_… \
              ({text})"
         )),
-        "3F000" => misconfigured(format!("the user has no schema to make tables in: set its search_path ({text})")),
+        NO_SCHEMA => misconfigured(format!("the user has no schema to make tables in: set its search_path ({text})")),
         "22021" | "22P05" => misconfigured(format!("make the database with ENCODING 'UTF8' ({text})")),
         // The server shuts down, or starts up, or somebody ended the session.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => Failure { closed: true, ..not_sent(text) },

@@ -46,6 +46,11 @@ pub trait Dialect: Send + Sync + fmt::Debug {
     /// A query that counts the table of the version, from the one place where a connection looks for tables.
     fn has_tables(&self) -> &'static str;
 
+    /// Says more of why the first table could not be made, where the server can be asked.
+    async fn explain(&self, _link: &mut dyn Link, failure: Failure) -> Failure {
+        failure
+    }
+
     /// Connects to one host.
     async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure>;
 

@@ -37,7 +37,11 @@ impl Migration<'_> {
                          (id BIGINT NOT NULL PRIMARY KEY, version BIGINT NOT NULL)";
             // Two that make it at once can both find it missing, and one is refused.
             let made = self.execute(table).await;
-            made.or_else(|failure| if self.dialect.is_there_already(&failure) { Ok(()) } else { Err(failure) })?;
+            if let Err(failure) = made
+                && !self.dialect.is_there_already(&failure)
+            {
+                return Err(self.dialect.explain(self.link, failure).await);
+            }
         }
         self.execute(self.dialect.begin()).await?;
         let row = self.statement("INSERT INTO onecron_schema (id, version) VALUES (1, 0)");

@@ -104,10 +104,16 @@ async fn the_documented_rights_are_enough_and_missing_ones_are_named() {
     owner.apply(&[register("job")]).await.unwrap();
     let user = place.server.make_database();
     let schema = &place.database;
-    place
-        .server
-        .sql(&format!("ALTER ROLE {user} SET search_path = {schema}; GRANT USAGE ON SCHEMA {schema} TO {user}"));
     let store = open(&place.server.url(&user), "default");
+    let refused = async |path: &str, wanted: &str| {
+        place.server.sql(&format!("ALTER ROLE {user} SET search_path = {path}"));
+        let error = open(&place.server.url(&user), "default").jobs().await.unwrap_err();
+        assert!(error.kind == ErrorKind::Misconfigured && error.to_string().contains(wanted), "{error}");
+    };
+    refused("nowhere", "set its search_path").await;
+    let usage = format!("GRANT USAGE ON SCHEMA {schema} TO {user}");
+    refused(&format!("\"Nowhere\", {schema}"), &usage).await;
+    place.server.sql(&usage);
     let error = store.apply(&[register("job")]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
     assert!(error.to_string().contains("all rights on the tables"), "{error}");
