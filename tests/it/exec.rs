@@ -256,7 +256,8 @@ fn a_claimed_run_is_recorded_as_one_by_hand_and_a_job_that_is_held_is_not_run() 
 /// Whatever the job's policy is for ticks, and whoever was first: another one like it, or a replica.
 #[test]
 fn a_job_that_may_overlap_is_not_run_under_a_claim_while_another_run_is_going() {
-    let wait = "echo ready; touch begun; until test -e go; do sleep 0.05; done";
+    // One that is run after all has an end.
+    let wait = "echo ready; touch begun; n=0; until test -e go || test $n = 400; do n=$((n+1)); sleep 0.05; done";
     let table = Table::new(&job("free", wait, ", concurrencyPolicy: Allow"));
     let (folder, daemon) = (table.folder.path(), daemon(&table, STORE, "free"));
     let claim = ["free", "--claim", "--store", STORE];
