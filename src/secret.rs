@@ -83,12 +83,12 @@ pub fn is_secret_key(name: &str) -> bool {
     SECRET_KEYS.iter().any(|word| plain.contains(word))
 }
 
-/// What must not be shown of a line of YAML, apart from one another: user and password of URLs, and texts that stand
+/// What must not be shown of a line of YAML, apart from one another: user, password and secret parameters of URLs, and texts that stand
 /// behind a key such as `Authorization` or `DB_PASSWORD`. It goes by the look of the line, since the line may be one that
 /// no parser takes.
 pub fn masks(line: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = values_of_secret_keys(line).collect();
-    for range in users(line) {
+    for range in of_urls(line) {
         if found.iter().all(|other| range.end <= other.start || other.end <= range.start) {
             found.push(range);
         }
@@ -96,15 +96,37 @@ pub fn masks(line: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// A text without user and password of the URLs in it.
+/// A text without user, password and secret parameters of the URLs in it.
 pub fn without_user(text: &str) -> String {
     let (mut clean, mut at) = (String::new(), 0);
-    for range in users(text) {
+    for range in of_urls(text) {
         clean.push_str(&text[at..range.start]);
         clean.push_str("***");
         at = range.end;
     }
     clean + &text[at..]
+}
+
+/// What must not be shown of the URLs in a text, in order and apart from one another: users, passwords, and values of
+/// parameters that look like secrets.
+fn of_urls(text: &str) -> Vec<Range<usize>> {
+    let mut found = users(text);
+    let Some(first) = text.find("://") else { return found };
+    let parameters = text.match_indices(['?', '&']).filter(|(at, _)| *at > first).filter_map(|(at, _)| {
+        let (name, value) = text[at + 1..].split_once('=')?;
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.%[]".contains(c));
+        let is_secret = is_name && SECRET_PARAMETERS.iter().any(|word| name.to_ascii_lowercase().contains(word));
+        let start = text.len() - value.len();
+        let ends = |c: char| c.is_whitespace() || QUOTES.contains(&c) || matches!(c, '&' | '#' | '}' | ']' | ',');
+        let end = start + value.find(ends).unwrap_or(value.len());
+        (is_secret && start < end).then_some(start..end)
+    });
+    let parameters: Vec<Range<usize>> = parameters
+        .filter(|range| found.iter().all(|user| range.end <= user.start || user.end <= range.start))
+        .collect();
+    found.extend(parameters);
+    found.sort_by_key(|range| range.start);
+    found
 }
 
 /// Where a text has users and passwords of URLs. Behind a quote a URL goes on to the other one, elsewhere to a quote or to
@@ -193,11 +215,17 @@ fn length_of_word(text: &str) -> usize {
 
 /// How much of a text is one quoted scalar of YAML, or a plain one.
 fn length_of_scalar(text: &str) -> usize {
-    let quote = text.chars().next().filter(|c| QUOTES.contains(c));
-    let Some(quote) = quote else {
-        let ends = [", ", " #", "}", "]"].iter().filter_map(|mark| text.find(mark)).min();
-        return text[..ends.unwrap_or(text.len())].trim_end().len();
-    };
+    if text.starts_with(QUOTES) {
+        return length_of_quoted(text).unwrap_or(text.len());
+    }
+    let ends = [", ", " #", "}", "]"].iter().filter_map(|mark| text.find(mark)).min();
+    text[..ends.unwrap_or(text.len())].trim_end().len()
+}
+
+/// How much of a text, which begins with a quote, goes up to the one that closes it as YAML has it; `None`: it is never
+/// closed.
+pub fn length_of_quoted(text: &str) -> Option<usize> {
+    let quote = text.chars().next()?;
     let mut escaped = false;
     let mut characters = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = characters.next() {
@@ -209,10 +237,10 @@ fn length_of_scalar(text: &str) -> usize {
             if quote == '\'' && characters.next_if(|(_, next)| *next == quote).is_some() {
                 continue;
             }
-            return at + 1;
+            return Some(at + 1);
         }
     }
-    text.len()
+    None
 }
 
 #[cfg(test)]

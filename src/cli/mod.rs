@@ -35,6 +35,8 @@ use clap::Parser;
 use clap::Subcommand;
 use clap::error::ErrorKind;
 use std::io;
+use std::io::Write;
+use table_args::printable;
 
 /// Runs each cron job once, however many servers it is installed on
 ///
@@ -134,7 +136,14 @@ pub fn main() -> u8 {
 
 /// Prints help, version, or what is wrong with the arguments.
 fn refuse(error: &clap::Error) -> u8 {
+    let is_about_arguments = error.use_stderr() && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     // Nothing can be done about a closed terminal.
-    let _ = error.print();
+    let _ = if is_about_arguments {
+        // It repeats what was given, which may be what somebody else wrote. So it has no colours, for which escapes in it
+        // could pass.
+        io::stderr().write_all(printable(&error.render().to_string(), &['\n', '\t']).as_bytes())
+    } else {
+        error.print()
+    };
     u8::try_from(error.exit_code()).unwrap_or(2)
 }

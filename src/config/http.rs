@@ -5,7 +5,6 @@ use super::reader::Field;
 use super::reader::Fields;
 use super::reader::Item;
 use super::reader::Reader;
-use super::reader::kind;
 use super::shared::Shared;
 use super::text::quoted;
 use super::text::short;
@@ -177,7 +176,8 @@ const PROXY: Wanted = Wanted {
 
 pub(super) fn headers(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Vec<(String, EnvValue)>> {
     let Value::Map(entries) = &item.node.value else {
-        let message = format!("`{}` is {}, and a map of names and values is expected", item.name, kind(item.node));
+        let found = if matches!(item.node.value, Value::List(_)) { "a list" } else { "a text" };
+        let message = format!("`{}` is {found}, and a map of names and values is expected", item.name);
         reader.find("E203", item.node.span, message, "write `headers: {Content-Type: application/json}`");
         return None;
     };
@@ -194,7 +194,7 @@ pub(super) fn headers(reader: &mut Reader<'_>, item: &Item<'_>) -> Option<Vec<(S
 }
 
 fn header_value(reader: &mut Reader<'_>, item: &Item<'_>, entry: &Entry) -> Option<EnvValue> {
-    let item = Item { name: format!("{}.{}", item.name, short(&entry.key)), node: &entry.node };
+    let item = Item { name: format!("{}.{}", item.name, short(name_of(&entry.key))), node: &entry.node };
     let value = variables::value(reader, &item, HEADER)?;
     if let EnvValue::Text(text) = &value
         && !is_header_value(text.as_bytes())
@@ -211,11 +211,16 @@ fn header_value(reader: &mut Reader<'_>, item: &Item<'_>, entry: &Entry) -> Opti
     Some(value)
 }
 
+/// What is shown of a header's name: not what stands behind a colon without a blank, which was meant as the value.
+fn name_of(key: &str) -> &str {
+    key.find(':').map_or(key, |colon| &key[..=colon])
+}
+
 fn check_name(reader: &mut Reader<'_>, entry: &Entry, before: &[(String, EnvValue)]) -> bool {
     let (name, span) = (&*entry.key, entry.key_span);
     let lower = name.to_ascii_lowercase();
     if !is_header_name(name) {
-        let message = format!("{} is no name for a header", quoted(name));
+        let message = format!("{} is no name for a header", quoted(name_of(name)));
         reader.find("E309", span, message, "names have letters, digits and `-`, and no colon at their end");
         return false;
     }

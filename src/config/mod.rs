@@ -7,6 +7,7 @@ mod clock_changes;
 mod doubts;
 mod files;
 mod hash;
+mod hidden;
 mod host;
 mod http;
 mod job;

@@ -8,6 +8,7 @@ use super::reader::Item;
 use super::reader::Reader;
 use super::reader::kind;
 use super::shared::OCCASIONS;
+use super::text::is_odd_blank;
 use super::text::quoted;
 use super::text::short;
 use super::variables;
@@ -64,7 +65,7 @@ pub(super) fn notifiers<'n>(reader: &mut Reader<'_>, top: &Fields<'n>) -> Vec<(&
     reader.path = "notifiers".to_owned();
     let read = reader.field(top, "notifiers", |reader, item| {
         let Value::Map(entries) = &item.node.value else {
-            let message = format!("`notifiers` is {}, and a map of names is expected", kind(item.node));
+            let message = "`notifiers` is not a map of names and what they are".to_owned();
             let hint = "write `notifiers:`, and below it `ops-chat: {type: slack, url: {fromFile: /run/secrets/url}}`";
             reader.find("E203", item.node.span, message, hint);
             return None;
@@ -91,6 +92,7 @@ fn notifier(reader: &mut Reader<'_>, entry: &Entry) -> Option<NotifierSpec> {
         reader.find("E301", entry.key_span, format!("the notifier's name {}: {error}", quoted(&entry.key)), hint);
     }
     let item = Item { name: entry.key.to_string(), node: &entry.node };
+    check_form(reader, entry)?;
     let fields = reader.fields(&item, Level::Notifier)?;
     let hint = "say what it understands: `type: webhook`, `slack`, `pagerduty` or `ping`";
     let is = reader.required(&fields, "type", hint).and_then(|item| reader.choice(&item, &TYPES))?;
@@ -118,6 +120,21 @@ fn notifier(reader: &mut Reader<'_>, entry: &Entry) -> Option<NotifierSpec> {
     };
     let spec = NotifierSpec { name: entry.key.to_string(), kind: kind?, http };
     (reader.findings.errors() == errors).then_some(spec)
+}
+
+/// Refuses what may be a secret at the wrong place, without showing it: a URL instead of the map, or
+/// `url:https://host/path`, which is a key as a whole.
+fn check_form(reader: &mut Reader<'_>, entry: &Entry) -> Option<()> {
+    let Value::Map(entries) = &entry.node.value else {
+        let message = "a notifier is a map, and here is none".to_owned();
+        reader.find("E203", entry.node.span, message, "write `{type: slack, url: {fromFile: /run/secrets/url}}`");
+        return None;
+    };
+    let is_key = |key: &str| key.chars().all(|c| c.is_alphanumeric() || "-_. ".contains(c) || is_odd_blank(c));
+    let Some(odd) = entries.iter().find(|entry| !is_key(&entry.key)) else { return Some(()) };
+    let message = "this is no key of a notifier".to_owned();
+    reader.find("E202", odd.key_span, message, "a key has a blank behind its colon: `url: https://host/path`");
+    None
 }
 
 /// What only notifiers of one type have.

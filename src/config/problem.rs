@@ -1,5 +1,6 @@
 //! What is wrong with a job table, where, and what to write instead. Rendered here and nowhere else.
 
+use super::hidden::joined;
 use super::text::SourceText;
 use super::text::Span;
 use super::text::visible;
@@ -72,8 +73,8 @@ impl Problem {
     }
 
     /// The same at a text that may be a secret: `shown` says what stands for its part that is on the line, where it is
-    /// not to be seen as it is. User and password of URLs, and what keys such as `Authorization` and `DB_PASSWORD` have,
-    /// are never shown.
+    /// not to be seen as it is. User and password of URLs, and what [`hidden`](super::hidden) finds, are never
+    /// shown.
     pub(super) fn at_hidden(
         code: &'static str,
         source: &SourceText<'_>,
@@ -84,11 +85,22 @@ impl Problem {
         let line = source.line(span.start);
         let from = span.start - source.line_range(source.line_index(span.start)).start;
         let own = from..line.len().min(from + span.end.saturating_sub(span.start)).max(from);
-        let mut hidden: Vec<_> = masks(line).into_iter().map(|range| (range, "***".to_owned())).collect();
-        if let Some(shown) = line.get(own.clone()).and_then(shown) {
-            hidden.retain(|(range, _)| range.end <= own.start || own.end <= range.start);
-            hidden.push((own, shown));
+        let start = span.start - from;
+        let secret = source.hidden_in(start..start + line.len()).map(|range| range.start - start..range.end - start);
+        let secret: Vec<Range<usize>> = secret.collect();
+        let overlaps = |range: &Range<usize>| own.start < range.end && range.start < own.end;
+        let mut ranges = masks(line);
+        let mut instead = line.get(own.clone()).and_then(shown);
+        if instead.is_some() && secret.iter().any(overlaps) {
+            ranges.push(own.clone());
+            instead = None;
         }
+        if instead.is_some() {
+            ranges.retain(|range| !overlaps(range));
+        }
+        ranges.extend(secret);
+        let mut hidden: Vec<_> = joined(ranges).into_iter().map(|range| (range, "***".to_owned())).collect();
+        hidden.extend(instead.map(|shown| (own, shown)));
         let (at, length) = (position.column - 1, source.underlined(span));
         let (line, at, length) = masked(line, hidden, (at, length));
         let (excerpt, underline) = excerpt(&line, at, length);
@@ -256,24 +268,25 @@ mod tests {
     #[test]
     fn what_may_be_a_secret_is_in_no_excerpt_and_the_carets_stay_below_what_they_are_about() {
         for (line, about, shown) in [
-            ("url: http://user:s3cret@host/x # y", "http://user:s3cret@host/x", "url: http://***@host/x # y"),
+            ("uri: http://user:s3cret@host/x # y", "http://user:s3cret@host/x", "uri: http://***@host/x # y"),
             (
-                "{bogus: 1, url: http://u:s3cret@a, x: http://b@c}",
+                "{bogus: 1, uri: http://u:s3cret@a, x: http://b@c}",
                 "bogus",
-                "{bogus: 1, url: http://***@a, x: http://***@c}",
+                "{bogus: 1, uri: http://***@a, x: http://***@c}",
             ),
-            ("{url: 'http://u:s3cret@a', bogus: 1}", "bogus", "{url: 'http://***@a', bogus: 1}"),
-            ("{url: http://u:s3cret s3@cret@a, x: b@c, bogus: 1}", "bogus", "{url: http://***@a, x: b@c, bogus: 1}"),
-            ("{url: \"http://u:s3cret, 's3 #cret@a\", bogus: 1}", "bogus", "{url: \"http://***@a\", bogus: 1}"),
-            ("{url: 'http://u:s3cret''s3cret@a', bogus: 1}", "bogus", "{url: 'http://***@a', bogus: 1}"),
-            ("{url: http://a, bogus: b@c} # d@e", "bogus", "{url: http://a, bogus: b@c} # d@e"),
+            ("{uri: 'http://u:s3cret@a', bogus: 1}", "bogus", "{uri: 'http://***@a', bogus: 1}"),
+            ("{uri: http://u:s3cret s3@cret@a, x: b@c, bogus: 1}", "bogus", "{uri: http://***@a, x: b@c, bogus: 1}"),
+            ("{uri: \"http://u:s3cret, 's3 #cret@a\", bogus: 1}", "bogus", "{uri: \"http://***@a\", bogus: 1}"),
+            ("{uri: 'http://u:s3cret''s3cret@a', bogus: 1}", "bogus", "{uri: 'http://***@a', bogus: 1}"),
+            ("{uri: http://a, bogus: b@c} # d@e", "bogus", "{uri: http://a, bogus: b@c} # d@e"),
             (
                 "headers: {Authorization: Bearer s3cret, X: 1, bogus: 1}",
                 "bogus",
-                "headers: {Authorization: ***, X: 1, bogus: 1}",
+                "headers: {Authorization: ***, X: ***, bogus: ***}",
             ),
             ("DB_PASSWORD: \"s3cret }\" # x", "DB_PASSWORD", "DB_PASSWORD: *** # x"),
             ("- api-token: 's3cret''s'", "'s3cret''s'", "- api-token: ***"),
+            ("{uri: 'http://a/?token=s3cret&b=c', bogus: 1}", "bogus", "{uri: 'http://a/?token=***&b=c', bogus: 1}"),
             ("Authorization: {fromFile: /x}", "fromFile", "Authorization: {fromFile: /x}"),
         ] {
             let source = SourceText::new("jobs.yaml", line);

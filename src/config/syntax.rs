@@ -29,7 +29,8 @@ pub(super) fn problem(source: &SourceText<'_>, error: &ScanError) -> Problem {
 
 /// `*name` where nothing is called so: mostly a schedule without quotes.
 pub(super) fn unknown_anchor(source: &SourceText<'_>, name: &str, span: Span) -> Problem {
-    let message = format!("{} is an alias, and nothing above has this name", quoted(&format!("*{name}")));
+    let shown = if source.is_hidden(span) { "this".to_owned() } else { quoted(&format!("*{name}")) };
+    let message = format!("{shown} is an alias, and nothing above has this name");
     let mut problem = Problem::at("E101", source, span, message);
     problem.hint = Some(quote_hint(source, span, &format!("*{name}")));
     problem
@@ -69,6 +70,9 @@ fn unquoted_in(source: &SourceText<'_>, text: &str, index: usize) -> Option<(usi
 fn quote_hint(source: &SourceText<'_>, span: Span, value: &str) -> String {
     let before = source.text.get(..span.start).unwrap_or("").trim_end();
     let what = if before.ends_with("schedule:") { "quote the schedule" } else { "quote it" };
+    if source.is_hidden(span) {
+        return format!("{what}: \"…\"");
+    }
     format!("{what}: {}", quoted(&format!("\"{value}\"")))
 }
 

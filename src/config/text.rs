@@ -1,6 +1,8 @@
 //! Where is a byte of a file? Lines and columns for people, and the line to show.
 
+use super::hidden;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A piece of a file: byte offsets into its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,6 +38,8 @@ pub(super) struct SourceText<'a> {
     pub text: &'a str,
     /// Where each line begins. Never empty.
     starts: Vec<usize>,
+    /// What may be a secret, once somebody asked.
+    hidden: OnceLock<Vec<Range<usize>>>,
 }
 
 impl<'a> SourceText<'a> {
@@ -49,7 +53,26 @@ impl<'a> SourceText<'a> {
                 starts.push(at + 1);
             }
         }
-        Self { file, text, starts }
+        Self { file, text, starts, hidden: OnceLock::new() }
+    }
+
+    /// How many lines there are.
+    pub fn lines(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// What may be a secret within a range of bytes, in order.
+    pub fn hidden_in(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let all = self.hidden.get_or_init(|| hidden::ranges(self));
+        let Range { start, end } = range;
+        let first = all.partition_point(|hidden| hidden.end <= start);
+        let within = all[first..].iter().take_while(move |hidden| hidden.start < end);
+        within.map(move |hidden| hidden.start.max(start)..hidden.end.min(end))
+    }
+
+    /// Whether a text at this place may be a secret, and is no part of a message.
+    pub fn is_hidden(&self, span: Span) -> bool {
+        self.hidden_in(span.start..span.end.max(span.start + 1)).next().is_some()
     }
 
     /// Which line holds byte `at`, counted from 0.

@@ -10,11 +10,13 @@ use super::reader::is_null;
 use super::text::Span;
 use super::text::quoted;
 use super::text::short;
+use super::words;
 use super::yaml::Entry;
 use super::yaml::Value;
 use crate::job::EnvValue;
 use crate::secret::is_secret_key;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A map of a job, such as `env`, over that of `defaults`, key by key.
 pub(super) fn merged<T: Clone>(
@@ -83,7 +85,7 @@ pub(super) fn value(reader: &mut Reader<'_>, item: &Item<'_>, wanted: Wanted) ->
             reader.find("E203", item.node.span, message, wanted.hint);
             None
         }
-        Value::Scalar(_) => variable_text(reader, item, item.node.span).map(EnvValue::Text),
+        Value::Scalar(_) => text_of(reader, item, item.node.span, false).map(EnvValue::Text),
     }
 }
 
@@ -99,7 +101,7 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, (entries, wanted): (&[E
         "fromEnv" => {
             let name = reader.text(&value)?;
             if name.is_empty() || is_reserved(&name) || name.contains(['=', '\0']) {
-                let message = format!("`{}` is {}, and the name of a variable is expected", value.name, quoted(&name));
+                let message = format!("`{}` is not the name of a variable", value.name);
                 let hint = "name one of the daemon's variables, but none of its own settings (`ONECRON_…`)";
                 reader.find("E309", entry.node.span, message, hint);
                 return None;
@@ -108,13 +110,28 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, (entries, wanted): (&[E
             Some(EnvValue::FromEnv(name))
         }
         "fromFile" => {
-            let source = EnvValue::FromFile(reader.absolute_path(&value)?);
+            let path = reader.text(&value)?;
+            if !path.starts_with('/') {
+                // Without the text, which may be the secret itself.
+                let message = format!("`{}` is not an absolute path", value.name);
+                reader.find_hidden(
+                    "E203",
+                    entry.node.span,
+                    message,
+                    "begin it with `/`: `{fromFile: /run/secrets/name}`",
+                );
+                return None;
+            }
+            let source = EnvValue::FromFile(PathBuf::from(path));
             reader.need(entry.node.span, Need::Value(source.clone()));
             Some(source)
         }
         other => {
-            let message = format!("{} is no source of {}", quoted(other), wanted.what);
-            reader.find("E202", entry.key_span, message, wanted.hint);
+            // Anything else than a mistyped key may be the secret itself.
+            let is_mistyped =
+                words::nearest(other, ["fromEnv", "fromFile"].into_iter()).is_some() || wanted.what == VARIABLE.what;
+            let shown = if is_mistyped { quoted(other) } else { "this".to_owned() };
+            reader.find("E202", entry.key_span, format!("{shown} is no source of {}", wanted.what), wanted.hint);
             None
         }
     }
@@ -122,6 +139,10 @@ fn read_source(reader: &mut Reader<'_>, item: &Item<'_>, (entries, wanted): (&[E
 
 /// A text that no reader of YAML takes for anything else.
 pub(super) fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span) -> Option<String> {
+    text_of(reader, item, key_span, !is_secret_key(&item.name))
+}
+
+fn text_of(reader: &mut Reader<'_>, item: &Item<'_>, key_span: Span, may_show: bool) -> Option<String> {
     if is_null(item.node) {
         let message = format!("`{}` has no value", item.name);
         reader.find("E203", key_span, message, "write \"\" for an empty text");
@@ -135,7 +156,7 @@ pub(super) fn variable_text(reader: &mut Reader<'_>, item: &Item<'_>, key_span: 
     {
         // Without the value, which may be a password: messages go to the log as well.
         let message = format!("`{}` has no quotes, and YAML may take it for a number or a boolean", item.name);
-        let shown = if is_secret_key(&item.name) { "…".to_owned() } else { short(&scalar.text) };
+        let shown = if may_show { short(&scalar.text) } else { "…".to_owned() };
         reader.find("E203", item.node.span, message, &format!("quote it: \"{shown}\""));
         return None;
     }

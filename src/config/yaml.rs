@@ -268,9 +268,10 @@ impl<'s> Builder<'s> {
             return true;
         }
         let written = format!("{}{}", tag.original_handle(), tag.suffix());
-        let message = format!("the tag {} has no meaning in a job table", quoted(&written));
         let start = tag_start.unwrap_or(span.start);
         let span = Span::new(start, start + written.len());
+        let shown = if self.source.is_hidden(span) { "`!…`".to_owned() } else { quoted(&written) };
+        let message = format!("the tag {shown} has no meaning in a job table");
         self.find("E101", span, message, "remove it; to make a number a text, quote it");
         false
     }

@@ -99,6 +99,24 @@ fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
 }
 
 #[test]
+fn what_an_argument_has_in_it_moves_no_terminal() {
+    let bad = "\r\nSet\u{202e}\u{9b}2J\u{7}";
+    for args in [
+        &[bad][..],
+        &["next", "--from", bad],
+        &["runs", "--since", bad],
+        &["trigger", "a", "--at", bad],
+        &["run", "--listen", bad],
+        &["run", bad],
+    ] {
+        let (code, _, errors) = ended(args);
+        assert_eq!(code, Some(2), "{args:?}");
+        assert!(!errors.contains(['\r', '\u{202e}', '\u{9b}', '\u{7}', '\u{1b}']), "{errors:?}");
+        assert!(errors.contains("\\r") && errors.contains("Set"), "{errors:?}");
+    }
+}
+
+#[test]
 fn a_bad_table_does_not_start_and_is_reported_whole() {
     let table = Table::new("  - {name: Hello, schedule: '61 * * * *', command: 'true', retries: 3}\n");
     let (code, output, errors) = told(&table.launch("memory:").output());
