@@ -41,6 +41,7 @@ mod sqlite_store;
 mod store_rights;
 mod store_table;
 mod support;
+mod table_secrets;
 mod tracing;
 mod why;
 mod wrong_stores;
