@@ -17,6 +17,7 @@ pub use pauses::pause;
 pub use pauses::pause_all;
 pub use pauses::resume;
 pub use pauses::resume_all;
+pub use refusal::DOCTOR_LOOKS;
 pub use refusal::Refusal;
 pub use runs::Ordered;
 pub use runs::Wanted;
@@ -32,8 +33,10 @@ pub use views::RunView;
 pub use views::fleet;
 pub use views::job;
 pub use views::run;
+pub use views::silence;
 pub use why::Account;
 pub use why::why;
+pub use why::why_run;
 
 use crate::job::Answer;
 use crate::job::Gathering;

@@ -17,22 +17,34 @@ fn shown(at: i64) -> String {
 }
 
 /// Who was there at an instant (store clock, milliseconds since the epoch), as far as the store still knows, in a sentence.
-/// None where that is before all that it knows.
-pub fn there_at(gathering: &Gathering, at: i64) -> Option<String> {
-    let there: Vec<&Presence> = gathering.there_at(at).collect();
+/// None where that is before all that it knows. Whoever began the tick's run then was there, whatever else is known of it.
+pub fn there_at(gathering: &Gathering, at: i64, began: Option<&str>) -> Option<String> {
+    let known =
+        |name: &str| gathering.members.iter().find(|member| member.was_replica() && member.name.as_str() == name);
+    let mut there: Vec<String> = gathering.there_at(at).map(|replica| with_table(replica, at)).collect();
+    if let Some(name) = began.filter(|name| !gathering.there_at(at).any(|replica| replica.name.as_str() == *name)) {
+        match known(name) {
+            Some(replica) if replica.came_at() > at => {} // it came later, and began what was still to be run
+            Some(replica) => there.push(with_table(replica, at)),
+            None => there.push(name.to_owned()),
+        }
+    }
     if there.is_empty() {
         return nobody_at(gathering, at);
     }
-    let named = there.iter().take(NAMES_MOST).map(|replica| match replica.table_at(at) {
-        Some(term) => format!("{} with table {} ({} jobs)", replica.name, short(&term.revision), term.jobs),
-        None => replica.name.to_string(),
-    });
-    let named: Vec<String> = named.collect();
+    let named = &there[..there.len().min(NAMES_MOST)];
     let more = match there.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     Some(format!("there were then: {}{more}", named.join(", ")))
+}
+
+fn with_table(replica: &Presence, at: i64) -> String {
+    match replica.table_at(at) {
+        Some(term) => format!("{} with table {} ({} jobs)", replica.name, short(&term.revision), term.jobs),
+        None => replica.name.to_string(),
+    }
 }
 
 fn nobody_at(gathering: &Gathering, at: i64) -> Option<String> {
@@ -64,7 +76,7 @@ mod tests {
     }
 
     fn told(members: Vec<Arc<Presence>>) -> Option<String> {
-        there_at(&Gathering { at: NOON + 60_000, members }, NOON)
+        there_at(&Gathering { at: NOON + 60_000, members }, NOON, None)
     }
 
     #[test]
@@ -83,18 +95,44 @@ mod tests {
     #[test]
     fn where_nobody_was_there_the_last_one_and_the_next_are_told() {
         let left = replica("left", Presence::LEFT, (NOON - 60_000, 60_000));
-        let died = replica("died", Presence::REPLICA, (NOON - 5_000, 60_000));
+        let died = replica("died", Presence::REPLICA, (NOON - 20_000, 60_000));
         let next = replica("next", Presence::REPLICA, (NOON + 50_000, 30_000));
         assert_eq!(
             told(vec![left.clone(), died, next]).unwrap(),
             "no replica is known to have been there then: the last one was died-1, which was heard of last at \
-             2026-03-01T11:59:55Z; the next one was next-1, since 2026-03-01T12:00:20Z"
+             2026-03-01T11:59:40Z; the next one was next-1, since 2026-03-01T12:00:20Z"
         );
         assert_eq!(
             told(vec![left]).unwrap(),
             "no replica is known to have been there then: the last one was left-1, which ended at \
              2026-03-01T11:59:00Z; none has come since"
         );
+    }
+
+    #[test]
+    fn who_died_before_it_would_have_written_again_was_there() {
+        let died = replica("died", Presence::REPLICA, (NOON - 10_000, 60_000));
+        assert_eq!(told(vec![died]).unwrap(), "there were then: died-1 with table 0123456789ab (12 jobs)");
+    }
+
+    #[test]
+    fn who_began_the_run_was_there_unless_it_came_later() {
+        let began = |members: &[Arc<Presence>]| {
+            there_at(&Gathering { at: NOON + 60_000, members: members.to_vec() }, NOON, Some("web-1"))
+        };
+        let table = "with table 0123456789ab (12 jobs)";
+        let web = replica("web", Presence::REPLICA, (NOON - 40_000, 60_000));
+        let other = replica("other", Presence::REPLICA, (NOON + 50_000, 600_000));
+        assert_eq!(
+            began(&[web.clone()]).unwrap(),
+            format!("there were then: web-1 {table}"),
+            "its last words were lost"
+        );
+        assert_eq!(began(&[]).unwrap(), "there were then: web-1");
+        assert_eq!(began(&[other.clone()]).unwrap(), format!("there were then: other-1 {table}, web-1"));
+        let later = replica("web", Presence::REPLICA, (NOON + 50_000, 48_000));
+        assert_eq!(began(&[other, later]).unwrap(), format!("there were then: other-1 {table}"));
+        assert_eq!(told(vec![web]).unwrap().split(':').next(), Some("no replica is known to have been there then"));
     }
 
     #[test]

@@ -10,6 +10,9 @@ use crate::job::Tick;
 use crate::store::Error;
 use crate::store::ErrorKind;
 
+/// What the hint for a store that does not answer ends with; the doctor itself leaves it out.
+pub const DOCTOR_LOOKS: &str = " `onecron doctor` looks at it";
+
 /// See the module. The texts say what was found, and [`Refusal::hint`] what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -107,8 +110,9 @@ impl Refusal {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Store(error) if error.kind == ErrorKind::NotSent && !error.store.starts_with("sqlite:") => {
-                "if no server answers there: is one of this kind there, and are host and port right? `onecron doctor` looks at it"
-                    .into()
+                format!(
+                    "if no server answers there: is one of this kind there, and are host and port right?{DOCTOR_LOOKS}"
+                )
             }
             Self::Store(_) | Self::Over { .. } => return None,
             Self::NoJob { known, .. } if known.is_empty() => {

@@ -33,6 +33,8 @@ use serde::Serialize;
 
 /// How many histories are read at once.
 const AT_ONCE: usize = 8;
+/// The state of a run by hand that nobody has had yet.
+pub(super) const ORDERED: &str = "ordered";
 /// How many coming ticks of a job are shown.
 const COMING: usize = 3;
 
@@ -80,6 +82,9 @@ pub struct ReplicaView {
     pub up_since: String,
     /// When it was heard of last.
     pub seen_at: String,
+    /// How long ago that is, where it should have been heard of since. Only of those that are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_seconds: Option<f64>,
     /// How far its clock is ahead of the store's, where it knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_offset_seconds: Option<f64>,
@@ -192,6 +197,9 @@ pub struct RunView {
     /// Who ordered it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ordered_by: String,
+    /// Of a lost one that is to be started again elsewhere, about when: its old processes may need so long to end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub again_at: Option<String>,
     /// The last bytes of its output, where they are kept.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub output_tail: String,
@@ -206,6 +214,14 @@ const fn is_zero(number: &u64) -> bool {
 fn instant(millis: i64) -> Option<String> {
     let at = DateTime::from_timestamp_millis(millis).filter(|_| millis > 0)?;
     Some(at.to_rfc3339_opts(SecondsFormat::Millis, true))
+}
+
+/// When a lost run is free to be started again, milliseconds of the epoch: twice its grace, a second and a fiftieth of its
+/// lease after it was called lost (docs/guarantees.md).
+fn again_at(record: &RunRecord) -> Option<i64> {
+    let wait = record.grace_ms.saturating_mul(2).saturating_add(record.lease_ms / 50).saturating_add(1_000);
+    let wait = i64::try_from(wait).unwrap_or(i64::MAX);
+    (record.state == RunState::Lost && record.may_run_again()).then(|| record.ended_at.saturating_add(wait))
 }
 
 fn seconds(millis: u64) -> f64 {
@@ -224,7 +240,7 @@ impl RunView {
             run_id: record.key(job).to_string(),
             job: job.to_string(),
             scheduled_for: record.scheduled_for.to_string(),
-            state: if record.is_order() { "ordered" } else { record.state.as_str() },
+            state: if record.is_order() { ORDERED } else { record.state.as_str() },
             outcome: record.outcome.map(|outcome| outcome.to_string()),
             reason: record.reason.clone(),
             replica: if record.is_order() { String::new() } else { record.owner.to_string() },
@@ -247,6 +263,7 @@ impl RunView {
             range_count: record.range_count,
             late_outcome: record.late_outcome.map(|outcome| outcome.to_string()).unwrap_or_default(),
             ordered_by: record.ordered_by.clone(),
+            again_at: again_at(record).and_then(instant),
             output_tail: String::new(),
         }
     }
@@ -276,6 +293,7 @@ impl RunView {
             range_count: entry.range_count,
             late_outcome: entry.late_outcome.clone(),
             ordered_by: String::new(),
+            again_at: None,
             output_tail: entry.output_tail.clone(),
         }
     }
@@ -304,6 +322,11 @@ impl PauseView {
 }
 
 impl ReplicaView {
+    /// One that is there at an instant (store clock, milliseconds since the epoch).
+    fn there(presence: &Presence, at: i64) -> Self {
+        Self { silent_seconds: presence.silent_ms(at).map(seconds), ..Self::of(presence) }
+    }
+
     fn of(presence: &Presence) -> Self {
         let table = |term: &TableTerm| TableView {
             revision: term.revision.clone(),
@@ -319,12 +342,25 @@ impl ReplicaView {
             jobs: presence.jobs,
             up_since: instant(presence.came_at()).unwrap_or_default(),
             seen_at: instant(presence.written_at).unwrap_or_default(),
+            silent_seconds: None,
             clock_offset_seconds: presence.offset_ms.map(offset),
             draining: presence.draining,
             left: presence.kind == Presence::LEFT,
             running: presence.runs.clone(),
             tables: presence.tables.iter().map(table).collect(),
         }
+    }
+}
+
+/// How many of those that are there should have been heard of since, in words that follow their number.
+pub fn silence(replicas: &[ReplicaView]) -> String {
+    let silent: Vec<f64> = replicas.iter().filter_map(|replica| replica.silent_seconds).collect();
+    let longest = silent.iter().copied().fold(0.0, f64::max);
+    match silent.len() {
+        0 => String::new(),
+        1 if replicas.len() == 1 => format!(", silent for {longest:.0} s"),
+        1 => format!(", 1 of them silent for {longest:.0} s"),
+        more => format!(", {more} of them silent for up to {longest:.0} s"),
     }
 }
 
@@ -382,7 +418,7 @@ pub async fn fleet(store: &dyn Store, history: usize) -> Result<FleetView, Refus
     Ok(FleetView {
         at: now.to_rfc3339_opts(SecondsFormat::Millis, true),
         paused: gathering.members.iter().find_map(|member| member.pause()).map(|pause| PauseView::of(&pause, true)),
-        replicas: gathering.replicas().map(ReplicaView::of).collect(),
+        replicas: gathering.replicas().map(|replica| ReplicaView::there(replica, gathering.at)).collect(),
         past: gathering.past().into_iter().map(ReplicaView::of).collect(),
         jobs,
     })
@@ -452,5 +488,30 @@ pub async fn run(store: &dyn Store, run: &RunKey) -> Result<RunView, Refusal> {
             let open = answer.open.iter().map(|record| record.key(&run.job)).collect();
             Err(Refusal::NoRun { run: run.clone(), store: store.url().into(), open })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::ReplicaId;
+
+    #[test]
+    fn replicas_that_should_have_been_heard_of_are_counted_with_how_long_they_are_silent() {
+        let silence_of = |written: &[(i64, u64)]| {
+            let of = |(written_at, lease_ms): &(i64, u64)| Presence {
+                written_at: *written_at,
+                lease_ms: *lease_ms,
+                ..Presence::new(ReplicaId::new("web", "1"), Presence::REPLICA)
+            };
+            let views: Vec<ReplicaView> =
+                written.iter().map(|written| ReplicaView::there(&of(written), 100_000)).collect();
+            silence(&views)
+        };
+        assert_eq!(silence_of(&[]), "");
+        assert_eq!(silence_of(&[(84_000, 15_000), (99_000, 15_000)]), "");
+        assert_eq!(silence_of(&[(83_999, 60_000)]), ", silent for 16 s", "it meets the others each 15 s all the same");
+        assert_eq!(silence_of(&[(59_000, 15_000), (99_000, 15_000)]), ", 1 of them silent for 41 s");
+        assert_eq!(silence_of(&[(93_999, 5_000), (59_000, 0)]), ", 2 of them silent for up to 41 s");
     }
 }

@@ -3,6 +3,7 @@
 use super::Refusal;
 use super::past;
 use super::views;
+use super::views::ORDERED;
 use super::views::RunView;
 use super::views::schedule_of;
 use crate::job::JobName;
@@ -15,8 +16,12 @@ use crate::job::SkipReason;
 use crate::job::Tick;
 use crate::store::Store;
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 use serde::Serialize;
+
+/// Who began a run so soon after its tick was there when it came.
+const BEGUN_AT_ONCE: TimeDelta = TimeDelta::seconds(15);
 
 /// What became of a tick.
 #[derive(Debug, Clone, Serialize)]
@@ -40,41 +45,79 @@ pub struct Account {
 /// # Errors
 /// The store did not answer, or knows no such job.
 pub async fn why(store: &dyn Store, name: &JobName, at: Option<DateTime<Utc>>) -> Result<Account, Refusal> {
+    account(store, name, Asked::At(at)).await
+}
+
+/// Tells what became of a run: of a tick as [`why`] does, or one by hand.
+///
+/// # Errors
+/// The store did not answer, knows no such job, or no such run by hand.
+pub async fn why_run(store: &dyn Store, run: &RunKey) -> Result<Account, Refusal> {
+    let tick = run.scheduled_for;
+    let asked = if tick.is_manual() { Asked::ByHand(tick) } else { Asked::At(Some(tick.to_datetime())) };
+    account(store, &run.job, asked).await
+}
+
+/// What is asked about.
+#[derive(Debug, Clone, Copy)]
+enum Asked {
+    /// The tick at an instant, or the last one before it; none: the last one.
+    At(Option<DateTime<Utc>>),
+    /// A run by hand.
+    ByHand(Tick),
+}
+
+async fn account(store: &dyn Store, name: &JobName, asked: Asked) -> Result<Account, Refusal> {
     let all = store.jobs().await?;
     let Some((_, record)) = all.iter().find(|(found, _)| found == name) else {
         return Err(Refusal::no_job(name, (store.url(), &all)));
     };
     let gathering = store.meet(None, &[]).await?;
     let now = store.server_time().await?;
-    let (account, at) = (Found { name, record, now }, at.unwrap_or(now));
+    let account = Found { name, record, now };
     let mut facts = Vec::new();
-    let tick = match account.tick(at, &mut facts) {
+    let found = match asked {
+        Asked::At(at) => account.tick(at.unwrap_or(now), &mut facts),
+        Asked::ByHand(tick) => Ok(tick),
+    };
+    let tick = match found {
         Ok(tick) => tick,
         Err(answer) => return Ok(account.tell(None, answer, facts, None)),
     };
+    let mut is_suspended = false;
     let run = RunKey::new(name.clone(), tick);
     let view = match views::run(store, &run).await {
         Ok(view) => Some(view),
-        Err(Refusal::NoRun { .. }) => {
+        Err(Refusal::NoRun { .. }) if !tick.is_manual() => {
             let past = store.history(name, usize::MAX).await?;
+            // What only the table says is known by what became of the tick before.
+            is_suspended = past.first().is_some_and(|last| last.reason == SkipReason::Suspended.as_str());
             let views = past.iter().map(|entry| RunView::of_history(name, entry));
             account.in_range(tick).or_else(|| views.into_iter().find(|view| covers(view, tick)))
         }
         Err(refusal) => return Err(refusal),
     };
     let is_gone = gathering.is_gone(record.registered_at);
-    let answer = view.as_ref().map_or_else(|| account.without_record(tick, is_gone), told);
+    let answer = view.as_ref().map_or_else(|| account.without_record(tick, (is_gone, is_suspended)), told);
     account.add_facts(tick, view.as_ref(), &mut facts);
     if is_gone {
         facts.push("no replica that is there has the job in its table".into());
     }
-    facts.extend(past::there_at(&gathering, tick.millis()));
+    let began = view.as_ref().filter(|view| began_at(view, tick)).map(|view| view.replica.as_str());
+    facts.extend(past::there_at(&gathering, tick.millis(), began));
     facts.push(match gathering.replicas().count() {
         0 => "no replica is there now".to_owned(),
         1 => "1 replica is there now".to_owned(),
         more => format!("{more} replicas are there now"),
     });
     Ok(account.tell(Some(run), answer, facts, view))
+}
+
+/// Whether its owner began it, and was there when the tick came: one that began it first, and about then.
+fn began_at(view: &RunView, tick: Tick) -> bool {
+    let begun = view.started_at.as_deref().and_then(|at| DateTime::parse_from_rfc3339(at).ok());
+    let at_once = |begun: DateTime<_>| (begun.to_utc() - tick.to_datetime()).abs() < BEGUN_AT_ONCE;
+    view.attempts == 1 && begun.is_some_and(at_once)
 }
 
 /// Whether ticks that were settled together have this one among them.
@@ -144,11 +187,17 @@ impl Found<'_> {
     }
 
     /// What can be said of a tick that has no record.
-    fn without_record(&self, tick: Tick, is_gone: bool) -> String {
+    fn without_record(&self, tick: Tick, (is_gone, is_suspended): (bool, bool)) -> String {
         let since = DateTime::from_timestamp_millis(self.record.since).unwrap_or(self.now);
         if tick.seconds() > self.record.decided_through && tick.millis() > self.record.since {
-            let gone = "nobody has decided it: no replica that is there has the job in its table";
-            return if is_gone { gone.into() } else { "nobody has decided it yet".into() };
+            return match self.record.pause() {
+                _ if is_gone => "nobody has decided it: no replica that is there has the job in its table".into(),
+                Some(pause) => format!("it will be skipped: {} paused (by {})", self.what_is_paused(), pause.by),
+                None if is_suspended => {
+                    "nobody has decided it yet; the one before it was skipped, since the table suspends the job".into()
+                }
+                None => "nobody has decided it yet".into(),
+            };
         }
         if tick.millis() <= self.record.since {
             let since = shown(since);
@@ -160,12 +209,19 @@ impl Found<'_> {
         "it was decided, and is so long ago that its record is gone".into()
     }
 
+    fn what_is_paused(&self) -> &'static str {
+        if self.record.paused.is_some() { "the job is" } else { "all jobs are" }
+    }
+
     fn add_facts(&self, tick: Tick, view: Option<&RunView>, facts: &mut Vec<String>) {
         if let Some(view) = view {
             if view.attempts > 1 {
                 // Its record has the last owner and no others.
                 let others = "`run_retried` and `run_lost` in the logs tell of the attempts before the last";
                 facts.push(format!("it was begun {} times: {others}", view.attempts));
+            }
+            if !view.ordered_by.is_empty() && view.state != ORDERED {
+                facts.push(format!("{} ordered it", view.ordered_by));
             }
             if !view.range_first.is_empty() {
                 let (first, last) = (&view.range_first, &view.scheduled_for);
@@ -176,7 +232,7 @@ impl Found<'_> {
             }
         }
         if let Some(pause) = self.record.pause() {
-            let what = if self.record.paused.is_some() { "the job is" } else { "all jobs are" };
+            let what = self.what_is_paused();
             let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
             let since = DateTime::from_timestamp_millis(pause.at).map(shown).unwrap_or_default();
             facts.push(format!("{what} paused since {since}, by {}{reason}", pause.by));
@@ -199,12 +255,17 @@ fn told(view: &RunView) -> String {
     let who = &view.replica;
     let since = view.started_at.as_deref().unwrap_or("an unknown instant");
     let state = RunState::parse(view.state);
+    if view.state == ORDERED {
+        return format!("{} ordered it, and no replica has taken it yet", view.ordered_by);
+    }
     match state {
         Some(RunState::Claimed) => return format!("{who} has claimed it, and has not begun"),
         Some(RunState::Begun) => return format!("{who} runs it since {since}"),
         Some(RunState::Abandoned) => return format!("{who} gave it back: whoever has a place takes it"),
         Some(RunState::Lost) => {
-            return format!("{who} began it at {since} and vanished: it may have run, in part or whole");
+            let again = view.again_at.as_ref().map(|at| format!("; it will be started again elsewhere, at about {at}"));
+            let again = again.unwrap_or_default();
+            return format!("{who} began it at {since} and vanished: it may have run, in part or whole{again}");
         }
         _ => {}
     }
@@ -232,7 +293,9 @@ fn missed(reason: &str) -> &'static str {
     match MissedReason::parse(reason) {
         Some(MissedReason::StoreUnavailable) => "no replica that was up reached the store before its starting deadline",
         Some(MissedReason::NotDurable) => "the replicas of the store confirmed nothing before its starting deadline",
-        Some(MissedReason::NoReplica) => "no replica was up, or the one that had claimed it died before it began",
+        Some(MissedReason::NoReplica) => {
+            "no replica was up that had the job in its table, or the one that had claimed it died before it began"
+        }
         Some(MissedReason::Saturated) => "all replicas that were up had no free place until its starting deadline",
         Some(MissedReason::StoreForgot) => "the store may have forgotten whether somebody ran it",
         Some(MissedReason::CatchUp) => "it was late, after an outage, and catchUp does not name it",

@@ -21,6 +21,7 @@ use crate::config;
 use crate::config::Loaded;
 use crate::config::Severity;
 use crate::schedule::zone_data_version;
+use crate::store::Class;
 use crate::store::Probe;
 use crate::store::Store;
 use chrono::TimeDelta;
@@ -66,6 +67,8 @@ enum Health {
     Good,
     Doubtful,
     Bad,
+    /// It was not looked at.
+    Unseen,
 }
 
 /// One thing that was looked at.
@@ -114,7 +117,7 @@ pub fn run(args: &DoctorArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &
     if let Err(failed) = written {
         return failed.say(err);
     }
-    let is_doubtful = checks.iter().any(|check| check.health != Health::Good);
+    let is_doubtful = checks.iter().any(|check| matches!(check.health, Health::Doubtful | Health::Bad));
     let strict = if args.strict && is_doubtful { table_args::NO } else { table_args::OK };
     [table, store].into_iter().find(|code| *code != table_args::OK).unwrap_or(strict)
 }
@@ -122,8 +125,9 @@ pub fn run(args: &DoctorArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &
 /// The table, how far clocks may be apart by it, and an exit code.
 fn look_at_table(args: &DoctorArgs, given: &ArgMatches) -> (Vec<Check>, Duration, i32) {
     if settings::weight(given, "jobs") == 0 && !args.table.jobs.iter().any(|path| path.exists()) {
-        let checks = vec![Check::good("table", "none was looked at: --jobs names one")];
-        return (checks, SKEW, table_args::OK);
+        let found = "none was looked at: --jobs names one".to_owned();
+        let check = Check { check: "table", health: Health::Unseen, found, wanted: String::new() };
+        return (vec![check], SKEW, table_args::OK);
     }
     let sources = table_args::sources(&args.table.jobs);
     let found = config::load(&sources, SystemClock.now().wall);
@@ -160,7 +164,9 @@ fn look_at_store(store: &dyn Store, tolerance: Duration) -> (Vec<Check>, i32) {
         }
         Err(failed) => {
             let code = if failed.code == table_args::CONFIG { table_args::CONFIG } else { UNAVAILABLE };
-            (vec![Check::bad("store", failed.message, failed.hint.unwrap_or_default())], code)
+            let hint = failed.hint.unwrap_or_default();
+            let hint = hint.strip_suffix(admin::DOCTOR_LOOKS).unwrap_or(&hint); // which it does
+            (vec![Check::bad("store", failed.message, hint)], code)
         }
     }
 }
@@ -186,7 +192,12 @@ async fn ask_the_time(store: &dyn Store) -> Result<(Duration, TimeDelta), Refusa
 
 fn of_probe(url: &str, probe: &Probe) -> Vec<Check> {
     let Probe { class, version, reach, findings } = probe;
-    let store = format!("{url} answers: {version}, class {class}, reach: {}", reach.as_str());
+    let worth = match class {
+        Class::A => "what it acknowledged is on disk, and one server decides",
+        Class::B => "the last second before a power cut or a failover may be lost",
+        Class::C => "more than the last second may be lost",
+    };
+    let store = format!("{url} answers: {version}, class {class} ({worth}), reach: {}", reach.as_str());
     let mut checks = vec![Check::good("store", store)];
     checks.extend(findings.iter().map(|finding| Check::doubtful(finding.check, &finding.found, &finding.wanted)));
     checks
@@ -245,6 +256,7 @@ fn write_checks(out: &mut dyn Write, checks: &[Check]) -> io::Result<()> {
             Health::Good => "good",
             Health::Doubtful => "doubt",
             Health::Bad => "bad",
+            Health::Unseen => "-",
         };
         writeln!(out, "{word:<6} {check}: {}", printable(found, &['\n']).replace('\n', "\n       "))?;
         if !wanted.is_empty() {

@@ -267,7 +267,8 @@ fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str,
         1 => "1 replica is there".to_owned(),
         more => format!("{more} replicas are there"),
     };
-    writeln!(out, "{jobs}; {replicas} ({url}, namespace {namespace})")?;
+    let silence = admin::silence(&fleet.replicas);
+    writeln!(out, "{jobs}; {replicas}{silence} ({url}, namespace {namespace})")?;
     if fleet.replicas.is_empty() && fleet.jobs.is_empty() {
         writeln!(out, "a fleet of another namespace is seen with --namespace")?;
     }

@@ -34,8 +34,8 @@ pub(super) const UNAVAILABLE: i32 = 69;
 pub struct StoreArgs {
     /// Where the daemons agree: `redis://[user:password@]host[:port][/db]` (`rediss://` with TLS),
     /// `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`, `postgres://user@host/database`,
-    /// `mysql://user@host/database`, `etcd://h1,h2,h3`, `consul://host`, `memcached://host`, or `sqlite:PATH` for daemons
-    /// on one host
+    /// `mysql://user@host/database`, `etcd://h1,h2,h3`, `consul://host`, `memcached://host?allow-best-effort=true`, or
+    /// `sqlite:PATH` for daemons on one host
     #[arg(long, value_name = "URL", env = "ONECRON_STORE", default_value = DEFAULT_STORE, hide_env_values = true)]
     pub store: String,
     /// File with the store's URL: keeps a password out of arguments and variables
@@ -138,6 +138,13 @@ impl From<settings::Refusal> for Failed {
 
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Self {
+        if let Refusal::Store(error) = &refusal
+            && error.detail.contains("DB index is out of range")
+        {
+            let hint = "the number after the last `/` of the URL is a database that the server has not: \
+                        write one below its `databases`, or none for 0";
+            return Self { code: table_args::CONFIG, message: refusal.to_string(), hint: Some(hint.into()) };
+        }
         let code = match &refusal {
             Refusal::Store(error) if error.kind == ErrorKind::Misconfigured => table_args::CONFIG,
             Refusal::Store(_) => UNAVAILABLE,

@@ -11,6 +11,8 @@ use super::table_args;
 use super::table_args::Format;
 use super::table_args::printable;
 use crate::admin;
+use crate::job::JobName;
+use crate::job::RunKey;
 use chrono::DateTime;
 use chrono::Utc;
 use clap::ArgMatches;
@@ -23,15 +25,49 @@ use std::io::Write;
 /// answer; 78 a setting is refused.
 #[derive(Debug, Clone, Args)]
 pub struct WhyArgs {
-    /// The job
-    #[arg(value_name = "JOB")]
+    /// The job, or the id of a run, also of one by hand: nightly-sales@2026-03-01T02:00:00Z
+    #[arg(value_name = "JOB|RUN_ID")]
     pub job: String,
-    /// The tick, or an instant after it (RFC 3339) [default: the last one]
-    #[arg(long, value_name = "INSTANT", value_parser = parse_instant)]
-    pub at: Option<DateTime<Utc>>,
+    /// The tick, or an instant after it (RFC 3339), or the id of a run [default: the last tick]
+    #[arg(long, value_name = "INSTANT|RUN_ID", value_parser = at)]
+    pub at: Option<At>,
     /// Where, and how.
     #[command(flatten)]
     pub read: ReadArgs,
+}
+
+/// What is asked about.
+#[derive(Debug, Clone)]
+pub enum At {
+    /// The tick at an instant, or the last one before it.
+    Instant(DateTime<Utc>),
+    /// A run.
+    Run(RunKey),
+}
+
+fn at(text: &str) -> Result<At, String> {
+    match RunKey::parse(text) {
+        Some(run) => Ok(At::Run(run)),
+        None => parse_instant(text).map(At::Instant),
+    }
+}
+
+/// The job, and what of it is asked about.
+fn asked(args: &WhyArgs) -> Result<(JobName, Option<At>), Failed> {
+    let hint = "`onecron why JOB --at INSTANT`, or `onecron why RUN_ID` with an id as in `run_id` of the log: \
+                nightly-sales@2026-03-01T02:00:00Z";
+    let (job, at) = match (RunKey::parse(&args.job), &args.at) {
+        (Some(_), Some(_)) => return Err(Failed::usage("a run is named, and --at as well", hint)),
+        (Some(run), None) => (run.job.clone(), Some(At::Run(run))),
+        (None, _) if args.job.contains('@') => {
+            return Err(Failed::usage(format!("`{}` is no run id", args.job.escape_debug()), hint));
+        }
+        (None, at) => (job_name(&args.job)?, at.clone()),
+    };
+    match &at {
+        Some(At::Run(run)) if run.job != job => Err(Failed::usage(format!("`{run}` is no run of job `{job}`"), hint)),
+        _ => Ok((job, at)),
+    }
 }
 
 /// Runs the command. Returns the exit code.
@@ -40,9 +76,15 @@ pub fn run(args: &WhyArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut
 }
 
 fn tell(args: &WhyArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &mut dyn Write)) -> Result<i32, Failed> {
-    let name = job_name(&args.job)?;
+    let (name, at) = asked(args)?;
     let store = args.read.store.open(given, err)?;
-    let account = wait_for(admin::why(&*store, &name, args.at))?;
+    let account = wait_for(async {
+        match at {
+            Some(At::Run(run)) => admin::why_run(&*store, &run).await,
+            Some(At::Instant(at)) => admin::why(&*store, &name, Some(at)).await,
+            None => admin::why(&*store, &name, None).await,
+        }
+    })?;
     if args.read.output == Format::Json {
         show_json(out, &account)?;
         return Ok(table_args::OK);

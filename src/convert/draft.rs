@@ -65,6 +65,17 @@ pub(super) fn list(texts: &[String]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
 }
 
+/// What YAML, of one version or another, reads as something else than a text.
+const NO_TEXTS: &[&str] = &["null", "true", "false", "yes", "no", "on", "off", "y", "n"];
+
+/// A job's or a variable's name as YAML: as it is, where every reader of YAML takes it for a text.
+fn named(name: &str) -> String {
+    let is_text = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        && !NO_TEXTS.contains(&name.to_ascii_lowercase().as_str());
+    if is_text { name.to_owned() } else { quoted(name) }
+}
+
 /// A number that tells it from others still has to fit behind it.
 const NAME_MOST: usize = 50;
 
@@ -138,14 +149,14 @@ impl Table {
             self.notes.push(one_line(&format!("job {name}: {note}")));
             let _ = writeln!(self.body, "  # NOTE: {}", one_line(note));
         }
-        let _ = writeln!(self.body, "  - name: {name}");
+        let _ = writeln!(self.body, "  - name: {}", named(&name));
         for (key, value) in &draft.keys {
             let _ = writeln!(self.body, "    {key}: {value}");
         }
         if !draft.env.is_empty() {
             self.body.push_str("    env:\n");
             for (variable, value) in &draft.env {
-                let _ = writeln!(self.body, "      {variable}: {value}");
+                let _ = writeln!(self.body, "      {}: {value}", named(variable));
             }
         }
         name
@@ -173,4 +184,102 @@ impl Table {
 /// What would end a comment, or move a terminal, is a blank.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if is_plain(c) { c } else { ' ' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config;
+    use crate::config::Source;
+    use crate::convert::Converted;
+    use crate::convert::Crontab;
+    use crate::convert::cronjob;
+    use crate::convert::crontab;
+    use chrono::DateTime;
+
+    /// The names of the jobs that the table has when it is read.
+    fn read(converted: &Converted) -> Vec<String> {
+        let source = Source::new("made", converted.table.clone().into_bytes());
+        let loaded = config::load(&[source], DateTime::UNIX_EPOCH);
+        let loaded = loaded.unwrap_or_else(|problems| panic!("{}{}", config::render(&problems), converted.table));
+        loaded.table.jobs.iter().map(|job| job.name.to_string()).collect()
+    }
+
+    /// Names of programs that YAML takes for something else than a text, and all short ones of the signs that such have.
+    fn odd_names() -> Vec<String> {
+        let words = [
+            "null",
+            "Null",
+            "NULL",
+            "~",
+            "true",
+            "no",
+            "NO",
+            "on",
+            "off",
+            "y",
+            "1e3",
+            "0x10",
+            "0o17",
+            ".inf",
+            ".nan",
+            "-",
+            "--",
+            "---",
+            "...",
+            "=",
+            "<<",
+            "?",
+            "&a",
+            "*a",
+            "!t",
+            "[",
+            "{",
+            "'",
+            "\"",
+            "`",
+            "@x",
+            "a:",
+            "a: b",
+            "2026-03-01",
+            "1_000",
+            "é",
+            "a\u{85}b",
+            "null.sh",
+            "true-2",
+            "|",
+            ">",
+            ",",
+        ];
+        let signs = ['n', 'e', '0', '~', '-', '.', ':'];
+        let short = signs.iter().flat_map(|a| signs.iter().map(move |b| format!("{a}{b}")));
+        let three = signs.iter().flat_map(|a| signs.iter().map(move |b| format!("{a}1{b}")));
+        words.iter().map(|word| (*word).to_owned()).chain(short).chain(three).collect()
+    }
+
+    #[test]
+    fn a_table_that_was_made_is_read_whatever_its_jobs_are_called() {
+        let about = Crontab { has_users: false, zone: "UTC" };
+        for name in odd_names() {
+            let converted = crontab(&format!("0 3 * * * /opt/bin/{name} --all\n"), &about).unwrap();
+            let jobs = read(&converted);
+            assert!(jobs.len() == 1 && converted.jobs == 1, "{name:?}: {jobs:?}");
+            let template = "spec: {schedule: '0 3 * * *', jobTemplate: {spec: {template: {spec: {containers: [{name: c, \
+                            image: i, command: ['true']}]}}}}}";
+            let text = serde_json::to_string(&name).unwrap();
+            let kube = format!("{{apiVersion: batch/v1, kind: CronJob, metadata: {{name: {text}}}, {template}}}");
+            assert_eq!(read(&cronjob(&kube).unwrap()).len(), 1, "{name:?}");
+        }
+        let all: String = odd_names().iter().map(|name| format!("0 3 * * * /opt/bin/{name}\n")).collect();
+        assert_eq!(read(&crontab(&all, &about).unwrap()).len(), odd_names().len());
+    }
+
+    #[test]
+    fn names_that_are_words_of_yaml_stay_names() {
+        let about = Crontab { has_users: false, zone: "UTC" };
+        for name in ["null", "true", "no", "on", "y"] {
+            let converted = crontab(&format!("{name}=x\n0 3 * * * /opt/bin/{name}\n"), &about).unwrap();
+            assert_eq!(read(&converted), [name]);
+            assert!(converted.table.contains(&format!("\"{name}\": \"x\"")), "{}", converted.table);
+        }
+    }
 }

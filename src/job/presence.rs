@@ -16,8 +16,14 @@ use std::sync::Arc;
 /// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
 pub const PRESENT_RUNS_MOST: usize = 500;
 
+/// How often a replica writes its presence at least, milliseconds; with a lease that is shorter, once in that.
+const MEETS_MS: i64 = 15_000;
+
+/// How much longer than that may pass between two writings: what the store takes for them.
+const LATE_MS: i64 = 1_000;
+
 /// A replica that has not written its presence for so long is taken for gone: three of its usual meetings.
-const PRESENT_MS: i64 = 45_000;
+const PRESENT_MS: i64 = 3 * MEETS_MS;
 
 /// How many of its tables a presence names.
 pub const TABLES_MOST: usize = 5;
@@ -196,6 +202,21 @@ impl Presence {
         self.written_at.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX))
     }
 
+    /// Until when it may well have been there, by the store's clock, milliseconds since the epoch: until it would have
+    /// written again, or until it ended in order.
+    pub fn there_until(&self) -> i64 {
+        let lease = i64::try_from(self.lease_ms).unwrap_or(i64::MAX);
+        let every = if lease == 0 { MEETS_MS } else { MEETS_MS.min(lease) };
+        let more = if self.kind == Self::LEFT { 0 } else { every + LATE_MS };
+        self.written_at.saturating_add(more)
+    }
+
+    /// How long it has been silent at an instant (store clock, milliseconds since the epoch), milliseconds, where that is
+    /// longer than it should be.
+    pub fn silent_ms(&self, at: i64) -> Option<u64> {
+        (at > self.there_until()).then(|| at.abs_diff(self.written_at))
+    }
+
     /// The table that it had at an instant (store clock, milliseconds since the epoch), where it still knows.
     pub fn table_at(&self, at: i64) -> Option<&TableTerm> {
         self.tables.iter().find(|term| self.before(term.since_ms) <= at)
@@ -234,13 +255,10 @@ impl Gathering {
     }
 
     /// The replicas of which the store still knows that they were there at an instant (its clock, milliseconds since the
-    /// epoch). One that ended without a word is known until it last wrote.
+    /// epoch). One that ended without a word counts until it would have written again.
     pub fn there_at(&self, at: i64) -> impl Iterator<Item = &Presence> {
-        let present: Vec<&ReplicaId> = self.replicas().map(|replica| &replica.name).collect();
-        self.members.iter().map(Arc::as_ref).filter(move |member| {
-            let until = if present.contains(&&member.name) { i64::MAX } else { member.written_at };
-            member.was_replica() && (member.came_at()..=until).contains(&at)
-        })
+        let there = move |member: &&Presence| (member.came_at()..=member.there_until()).contains(&at);
+        self.members.iter().map(Arc::as_ref).filter(|member| member.was_replica()).filter(there)
     }
 
     /// Whether a job, which was registered last at an instant (store clock, milliseconds), is in the table of no replica
@@ -295,8 +313,10 @@ mod tests {
         let at = |at| gathering.there_at(at).map(|replica| replica.name.to_string()).collect::<Vec<_>>();
         assert_eq!(at(299_999), [""; 0]);
         assert_eq!(at(400_000), ["died-1"]);
-        assert_eq!(at(450_000), [""; 0], "nobody is known to have been there");
+        assert_eq!(at(416_000), ["died-1"], "it would not have written again before that");
+        assert_eq!(at(416_001), [""; 0], "nobody is known to have been there");
         assert_eq!(at(650_000), ["web-1", "left-1"]);
+        assert_eq!(at(700_001), ["web-1"], "who ended in order said when");
         assert_eq!(at(999_999), ["web-1"], "also since it last wrote");
         assert_eq!(gathering.past().iter().map(|past| past.name.as_str()).collect::<Vec<_>>(), ["left-1", "died-1"]);
         let revision = |at| gathering.members[0].table_at(at).map(|term| term.revision.as_str());

@@ -323,11 +323,34 @@ fn completions_and_pages_name_every_command() {
 fn a_doctor_says_what_is_wrong_and_ends_with_the_code_for_it() {
     let (code, output, _) = ended(&["doctor", "--store", "redis://127.0.0.1:1"]);
     assert_eq!(code, Some(69), "{output}");
-    assert!(output.contains("bad    store: "), "{output}");
+    assert!(output.contains("bad    store: ") && !output.contains("onecron doctor"), "{output}");
+    assert!(output.contains("-      table: none was looked at"), "{output}");
+    let (_, _, errors) = ended(&["status", "--store", "redis://127.0.0.1:1"]);
+    assert!(errors.contains("`onecron doctor` looks at it"), "{errors}");
     let table = Table::new("  - {name: hello, schedule: 'never', command: 'true'}\n");
     let launch = Launch::new(&["doctor", "--jobs", &table.path(), "--store", "sqlite:none.db"]);
     let (code, output, _) = told(&launch.folder(table.folder.path()).output());
     assert!(code == Some(78) && output.contains("bad    table: "), "{output}");
+}
+
+#[test]
+fn why_is_asked_of_a_job_or_of_a_run() {
+    let run = "hello@2026-03-01T02:00:00Z";
+    for (args, said) in [
+        (&["why", "hello@then"][..], "`hello@then` is no run id"),
+        (&["why", run, "--at", "2026-03-01T02:00:00Z"], "a run is named, and --at as well"),
+        (&["why", "other", "--at", run], "is no run of job `other`"),
+        (&["why", "hello", "--at", "hello@then"], "RFC 3339"),
+    ] {
+        let (code, _, errors) = ended(args);
+        assert!(code == Some(2) && errors.contains(said), "{args:?}: {errors}");
+    }
+    for args in
+        [&["why", run][..], &["why", "hello", "--at", run], &["why", "hello@2026-03-01T02:00:07.123Z+manual-7f3a"]]
+    {
+        let (code, _, errors) = ended(&[args, &["--store", "sqlite:/none/at/all.db"]].concat());
+        assert!(code == Some(69) && errors.contains("there is no file"), "{args:?}: {errors}");
+    }
 }
 
 #[test]

@@ -17,10 +17,14 @@ use onecron::job::Ending;
 use onecron::job::Expect;
 use onecron::job::JobName;
 use onecron::job::MissedReason;
+use onecron::job::Order;
 use onecron::job::Outcome;
 use onecron::job::Pause;
+use onecron::job::RunKey;
 use onecron::job::SkipReason;
 use onecron::job::Step;
+use onecron::job::Tick;
+use onecron::job::Verdict;
 
 const ABSENT: Expect = Expect::Absent { after_ms: 0 };
 
@@ -76,6 +80,43 @@ async fn each_end_is_told_with_its_reason() {
     }
     scene.settle(20, ABSENT, Decision::Skipped(SkipReason::Paused)).await;
     assert_told(&scene, 20, "it was not run: the job was paused (skipped: paused)").await;
+}
+
+#[tokio::test]
+async fn of_a_lost_run_it_is_said_whether_and_when_it_is_started_again() {
+    let scene = scene().await;
+    scene.start(1, "web-1").await;
+    scene.lose(1).await;
+    let report = why(&scene, 1).await;
+    assert!(!report.answer.contains("again") && report.run.unwrap().again_at.is_none());
+    scene.claim_with(2, "web-1", |claim| (claim.rerun, claim.exclusive) = (true, false)).await;
+    scene.begin(2, "web-1", 0).await;
+    scene.lose(2).await;
+    let rerun = why(&scene, 2).await;
+    let again = rerun.run.unwrap().again_at.unwrap();
+    assert!(
+        rerun.answer.ends_with(&format!("; it will be started again elsewhere, at about {again}")),
+        "{}",
+        rerun.answer
+    );
+    let wait = DateTime::parse_from_rfc3339(&again).unwrap().timestamp_millis() - scene.record(2).await.ended_at;
+    assert_eq!(wait, 21_300, "twice the grace, a second and a fiftieth of the lease");
+}
+
+#[tokio::test]
+async fn a_run_is_asked_for_by_its_id_also_one_by_hand() {
+    let scene = scene().await;
+    scene.run_through(1, Outcome::Succeeded, "ok").await;
+    let account = admin::why_run(&*scene.store, &scene.run(1)).await.unwrap();
+    assert!(account.run_id == Some(scene.run(1).to_string()) && account.answer.contains("succeeded"), "{account:?}");
+    let run = RunKey::new(scene.job.clone(), Tick::manual(scene.tick(3).millis(), 7));
+    assert!(matches!(admin::why_run(&*scene.store, &run).await, Err(Refusal::NoRun { .. })));
+    let (owner, by) = (replica("command"), "ada".to_owned());
+    let order = Order { run: run.clone(), owner, by, key: String::new(), runs_for: None, despite_pause: false };
+    assert_eq!(scene.verdict(Step::Order(order)).await, Verdict::Ordered);
+    let account = admin::why_run(&*scene.store, &run).await.unwrap();
+    assert_eq!(account.run_id, Some(run.to_string()));
+    assert_eq!(account.answer, "ada ordered it, and no replica has taken it yet");
 }
 
 /// A record has the owner of the last attempt; of those before, only the logs know.
@@ -146,10 +187,23 @@ async fn a_former_schedule_answers_for_its_own_time() {
 }
 
 #[tokio::test]
+async fn a_tick_of_a_suspended_job_is_told_by_the_one_before_it() {
+    let scene = scene().await;
+    scene.settle(1, ABSENT, Decision::Skipped(SkipReason::Suspended)).await;
+    assert_told(
+        &scene,
+        2,
+        "nobody has decided it yet; the one before it was skipped, since the table suspends the job",
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_pause_and_its_author_are_told() {
     let scene = scene().await;
     let pause = Some(Pause::new("ada", "night shift"));
     scene.step(Step::Pause { job: scene.job.clone(), all: false, pause, only_if: None }).await;
+    assert_told(&scene, 1, "it will be skipped: the job is paused (by ada)").await;
     let facts = why(&scene, 1).await.facts;
     let told = facts.iter().any(|fact| fact.starts_with("the job is paused") && fact.ends_with("by ada (night shift)"));
     assert!(told, "{facts:?}");

@@ -255,6 +255,16 @@ fn a_pipe_is_no_file_of_a_url_and_none_of_a_token() {
 }
 
 #[test]
+fn a_database_that_a_redis_has_not_is_a_wrong_setting() {
+    let Some(program) = find_program("redis-server") else { return };
+    let redis = RedisServer::start(&program, &[]);
+    let (code, said) = examined(&format!("{}/15", redis.url()));
+    assert!(code == Some(0), "{said}");
+    let (code, said) = examined(&format!("{}/16", redis.url()));
+    assert!(code == Some(78) && said.contains("write one below its `databases`"), "{said}");
+}
+
+#[test]
 fn a_command_refuses_a_path_that_is_none_before_it_looks_for_the_file() {
     let (code, said) = examined("sqlite://onecron.db");
     assert!(code == Some(78) && said.contains("a path has no `//` before it"), "{said}");
@@ -266,7 +276,7 @@ fn a_doctor_says_how_long_a_store_without_a_clock_takes() {
     const PAUSE: Duration = Duration::from_millis(60);
     let Some(server) = documents::shared(Kind::Consul) else { return };
     let (code, said) = examined(&server.url());
-    assert!(code == Some(0) && said.contains("class C"), "{said}");
+    assert!(code == Some(0) && said.contains("class C (more than the last second may be lost)"), "{said}");
     let port = server.port;
     // The same by way of one that takes its time.
     let slow = Web::start(move |seen| {

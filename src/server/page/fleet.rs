@@ -11,6 +11,7 @@ use super::short;
 use super::took;
 use crate::admin::ReplicaView;
 use crate::admin::RunView;
+use crate::admin::silence;
 use crate::job::JobTable;
 use crate::job::Tick;
 use crate::server::Site;
@@ -87,8 +88,8 @@ fn verdict(look: &Look) -> Markup {
         p.verdict { span.tag.(class) { (word) } " "
             @match look.status.replicas {
                 0 => { "No replica has been heard of." }
-                1 => { "1 replica is there." }
-                more => { (more) " replicas are there." }
+                1 => { "1 replica is there" (silence(&look.replicas)) "." }
+                more => { (more) " replicas are there" (silence(&look.replicas)) "." }
             }
         }
     }
