@@ -334,6 +334,16 @@ fn a_doctor_says_what_is_wrong_and_ends_with_the_code_for_it() {
 }
 
 #[test]
+fn the_readme_has_as_many_jobs_in_its_first_start_as_the_example() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/jobs.example.yaml");
+    let (code, output, errors) = ended(&["validate", "--elsewhere", example]);
+    let (_, found) = output.split_once("good: ").unwrap_or_else(|| panic!("{output}{errors}"));
+    let count = found.split(' ').next().unwrap();
+    let readme = include_str!("../../README.md");
+    assert!(code == Some(0) && readme.contains(&format!("jobs={count} file=jobs.example.yaml")), "{found}");
+}
+
+#[test]
 fn why_is_asked_of_a_job_or_of_a_run() {
     let run = "hello@2026-03-01T02:00:00Z";
     for (args, said) in [
