@@ -124,12 +124,12 @@ mod tests {
         let web = replica("web", Presence::REPLICA, (NOON - 40_000, 60_000));
         let other = replica("other", Presence::REPLICA, (NOON + 50_000, 600_000));
         assert_eq!(
-            began(&[web.clone()]).unwrap(),
+            began(std::slice::from_ref(&web)).unwrap(),
             format!("there were then: web-1 {table}"),
             "its last words were lost"
         );
         assert_eq!(began(&[]).unwrap(), "there were then: web-1");
-        assert_eq!(began(&[other.clone()]).unwrap(), format!("there were then: other-1 {table}, web-1"));
+        assert_eq!(began(std::slice::from_ref(&other)).unwrap(), format!("there were then: other-1 {table}, web-1"));
         let later = replica("web", Presence::REPLICA, (NOON + 50_000, 48_000));
         assert_eq!(began(&[other, later]).unwrap(), format!("there were then: other-1 {table}"));
         assert_eq!(told(vec![web]).unwrap().split(':').next(), Some("no replica is known to have been there then"));

@@ -350,7 +350,7 @@ fn why_is_asked_of_a_job_or_of_a_run() {
         (&["why", "hello@then"][..], "`hello@then` is no run id"),
         (&["why", run, "--at", "2026-03-01T02:00:00Z"], "a run is named, and --at as well"),
         (&["why", "other", "--at", run], "is no run of job `other`"),
-        (&["why", "hello", "--at", "hello@then"], "RFC 3339"),
+        (&["why", "hello", "--at", "hello@then"], "an instant is written as"),
     ] {
         let (code, _, errors) = ended(args);
         assert!(code == Some(2) && errors.contains(said), "{args:?}: {errors}");
