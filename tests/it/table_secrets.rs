@@ -1,7 +1,5 @@
 //! Reports on job tables show no secret of theirs.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
-
 use onecron::config;
 use onecron::config::Source;
 
