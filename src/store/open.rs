@@ -14,7 +14,7 @@ use std::sync::Arc;
 const EXISTING: &str = "`redis://[user:password@]host[:port][/db]` (Redis or Valkey; also `rediss://` for TLS, \
                         `redis+sentinel://h1,h2,h3/mymaster`, `redis+cluster://h1,h2`), `postgres://user@host/database`, \
                         `mysql://user@host/database` (MySQL or MariaDB), `sqlite:path` (one host), \
-                        `etcd://[user:password@]host1,host2,host3`, `consul://host`, `memcached://host` (best effort) and \
+                        `etcd://[user:password@]host1,host2,host3`, `consul://host`, `memcached://host?allow-best-effort=true` and \
                         `memory:` (one process)";
 
 /// Schemes of Redis: one server, Sentinels, a cluster; each with and without TLS.
