@@ -61,6 +61,14 @@ pub fn without_password(url: &str) -> String {
     }
 }
 
+/// A URL that should have no password any more, such as that of a store: shown as it is if it has none, else as
+/// [`without_password`] has it.
+pub fn if_without_password(url: &str) -> String {
+    let place = url.split_once("://").map_or(url, |(_, place)| place);
+    let may_have_one = place.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
+    if may_have_one { without_password(url) } else { without_secret_parameters(url) }
+}
+
 fn without_secret_parameters(rest: &str) -> String {
     let Some((place, query)) = rest.split_once('?') else { return rest.to_owned() };
     let hide = |parameter: &str| match parameter.split_once('=') {
@@ -272,6 +280,20 @@ mod tests {
             ("echo ü SECRET=s3cret\u{e9}'", "echo ü SECRET=***"),
         ] {
             assert_eq!(without_given(line), shown, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_user_who_has_no_password_is_shown_where_there_should_be_none() {
+        for (url, shown) in [
+            ("postgres://onecron@db/x?sslmode=require", "postgres://onecron@db/x?sslmode=require"),
+            ("redis://***@cache:6379", "redis://***@cache:6379"),
+            ("sqlite:/var/lib/a@b:c.db", "sqlite:/var/lib/a@b:c.db"),
+            ("redis://app:hunter2@cache", "redis://***@cache"),
+            ("app:hunter2@cache", "***@cache"),
+            ("redis://a@b:hunter2@cache?token=hunter2", "redis://***@cache?token=***"),
+        ] {
+            assert_eq!(if_without_password(url), shown);
         }
     }
 

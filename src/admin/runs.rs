@@ -66,7 +66,7 @@ pub async fn order(store: &dyn Store, actor: &Actor, wanted: &Wanted) -> Result<
     let job = &wanted.job;
     let (run, record, again, registered_at) = place(store, actor, wanted).await?;
     let gathering = actor.announce(store, (vec![run.to_string()], vec![job.to_string()])).await?;
-    let is_gone = registered_at.is_some_and(|at| gathering.is_gone(at));
+    let is_gone = registered_at.is_some_and(|at| gathering.is_gone(job, at));
     Ok(Ordered { run, record, again, replicas: gathering.replicas().count(), is_gone })
 }
 

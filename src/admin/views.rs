@@ -459,7 +459,12 @@ async fn read_jobs(
         views.push(async move {
             let past = store.history(name, history).await?;
             let past = past.iter().map(|entry| RunView::of_history(name, entry)).collect();
-            Ok::<_, Refusal>(JobView::of(name, (record, gathering.is_gone(record.registered_at)), (runs, past), now))
+            Ok::<_, Refusal>(JobView::of(
+                name,
+                (record, gathering.is_gone(name, record.registered_at)),
+                (runs, past),
+                now,
+            ))
         });
     }
     stream::iter(views).buffered(AT_ONCE).try_collect().await

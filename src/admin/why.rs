@@ -97,7 +97,7 @@ async fn account(store: &dyn Store, name: &JobName, asked: Asked) -> Result<Acco
         }
         Err(refusal) => return Err(refusal),
     };
-    let is_gone = gathering.is_gone(record.registered_at);
+    let is_gone = gathering.is_gone(name, record.registered_at);
     let answer = view.as_ref().map_or_else(|| account.without_record(tick, (is_gone, is_suspended)), told);
     account.add_facts(tick, view.as_ref(), &mut facts);
     if is_gone {

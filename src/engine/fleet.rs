@@ -50,8 +50,8 @@ const HEEDED_WITHIN: Duration = Duration::from_secs(60);
 const FAILURES_SAID: u32 = 3;
 /// A job is registered so often at least.
 const REGISTER_EVERY: Duration = Duration::from_secs(86_400);
-/// How many names of jobs a presence shows.
-const SOME_JOBS: usize = 10;
+/// How many names of jobs a presence shows: of most tables all of them. It is written and read every few seconds.
+const SOME_JOBS: usize = 100;
 
 /// What a replica says of its program, beside its table.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! A presence is JSON in the store. Fields that we do not know are those of a newer version or of another kind of
 //! member, and are passed over; absent ones read as empty. So it needs no version of its own.
 
+use super::JobName;
 use super::Pause;
 use super::ReplicaId;
 use super::RunKey;
@@ -78,7 +79,7 @@ pub struct Presence {
     /// This table and those before it, newest first, [`TABLES_MOST`] at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tables: Vec<TableTerm>,
-    /// The names of some of its jobs, so that a table can be told from one of another deployment.
+    /// The names of its jobs, of the first ones if they are many: so tables can be told from one another.
     #[serde(default, serialize_with = "write_names", deserialize_with = "read_names")]
     pub some_jobs: Arc<[String]>,
     /// Its lease, milliseconds.
@@ -182,6 +183,11 @@ impl Presence {
         }
     }
 
+    /// Whether [`Presence::some_jobs`] are all that its table has.
+    fn names_all_jobs(&self) -> bool {
+        !self.some_jobs.is_empty() && self.jobs == self.some_jobs.len() as u64
+    }
+
     /// Whether it runs jobs.
     pub fn is_replica(&self) -> bool {
         self.kind == Self::REPLICA
@@ -262,10 +268,13 @@ impl Gathering {
     }
 
     /// Whether a job, which was registered last at an instant (store clock, milliseconds), is in the table of no replica
-    /// that is there: each has started since, and registers all its jobs then. False where none is there. A job that was
-    /// taken out of the table of a running replica is seen only after its next start.
-    pub fn is_gone(&self, registered_at: i64) -> bool {
+    /// that is there. Of one whose table is too long to be named whole: it has started since, and registers all its jobs
+    /// then; so a job that was taken out of its table is seen only after its next start. False where none is there.
+    pub fn is_gone(&self, job: &JobName, registered_at: i64) -> bool {
         let has_it_not = |replica: &Presence| {
+            if replica.names_all_jobs() {
+                return !replica.some_jobs.iter().any(|name| name == job.as_str());
+            }
             let up = i64::try_from(replica.up_ms).unwrap_or(i64::MAX);
             up >= REGISTERED_MS && registered_at < replica.written_at.saturating_sub(up) - REGISTERED_MS
         };
@@ -276,7 +285,6 @@ impl Gathering {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::JobName;
     use crate::job::Tick;
 
     #[test]
@@ -333,18 +341,33 @@ mod tests {
     }
 
     #[test]
+    fn a_job_is_gone_where_every_replica_names_all_of_its_jobs_without_it() {
+        let replica = |name: &str, (jobs, named): (u64, &[&str])| {
+            let new = Presence::new(ReplicaId::new(name, "1"), Presence::REPLICA);
+            let some_jobs = named.iter().map(ToString::to_string).collect();
+            Arc::new(Presence { written_at: 1_000_000, up_ms: 1_000, jobs, some_jobs, ..new })
+        };
+        let is_gone = |members: &[Arc<Presence>], job: &str| {
+            Gathering { at: 1_000_000, members: members.to_vec() }.is_gone(&JobName::new(job).unwrap(), 999_999)
+        };
+        let both = [replica("a", (1, &["x"])), replica("b", (2, &["x", "y"]))];
+        assert_eq!(["x", "y", "z"].map(|job| is_gone(&both, job)), [false, false, true]);
+        assert!(!is_gone(&[replica("a", (3, &["x", "y"]))], "z"), "it has one more, which may be that");
+    }
+
+    #[test]
     fn a_job_is_gone_once_every_replica_has_started_without_it_a_while_ago() {
         let replica = |name: &str, up_ms| {
             let new = Presence::new(ReplicaId::new(name, "1"), Presence::REPLICA);
             Arc::new(Presence { written_at: 1_000_000, up_ms, ..new })
         };
         let gathering = |members: &[Arc<Presence>]| Gathering { at: 1_000_000, members: members.to_vec() };
-        let long = replica("a", 500_000);
-        assert!(gathering(&[Arc::clone(&long)]).is_gone(494_999));
-        assert!(!gathering(&[Arc::clone(&long)]).is_gone(495_000), "it may have been registered a little before");
-        assert!(!gathering(&[Arc::clone(&long)]).is_gone(600_000), "somebody registered it since");
-        assert!(!gathering(&[Arc::clone(&long), replica("b", 900_000)]).is_gone(200_000), "that one may have it");
-        assert!(!gathering(&[long, replica("b", 4_999)]).is_gone(0), "that one is about to register");
-        assert!(!gathering(&[]).is_gone(0), "nobody is there to have it");
+        let (job, long) = (JobName::new("x").unwrap(), replica("a", 500_000));
+        assert!(gathering(&[Arc::clone(&long)]).is_gone(&job, 494_999));
+        assert!(!gathering(&[Arc::clone(&long)]).is_gone(&job, 495_000), "it may have been registered a little before");
+        assert!(!gathering(&[Arc::clone(&long)]).is_gone(&job, 600_000), "somebody registered it since");
+        assert!(!gathering(&[Arc::clone(&long), replica("b", 900_000)]).is_gone(&job, 200_000), "that one may have it");
+        assert!(!gathering(&[long, replica("b", 4_999)]).is_gone(&job, 0), "that one is about to register");
+        assert!(!gathering(&[]).is_gone(&job, 0), "nobody is there to have it");
     }
 }

@@ -18,6 +18,7 @@ use crate::job::SkipReason;
 use crate::job::Tick;
 use crate::job::TraceContext;
 use crate::job::Trigger;
+use crate::secret::if_without_password;
 use chrono::DateTime;
 use chrono::SecondsFormat;
 use chrono::Utc;
@@ -113,7 +114,7 @@ pub struct DaemonStarted<'a> {
     pub pid: u32,
     /// The jobs file.
     pub config: &'a str,
-    /// The store's URL, as it may be shown.
+    /// The store's URL, as it may be shown; a password is hidden here once more.
     pub store: &'a str,
     /// The namespace of its records.
     pub namespace: &'a str,
@@ -121,13 +122,14 @@ pub struct DaemonStarted<'a> {
 
 /// The settings are read.
 pub fn daemon_started(started: DaemonStarted<'_>) {
+    let store = if_without_password(started.store);
     event!(
         INFO,
         "daemon_started",
         "daemon started",
         pid = started.pid,
         config = started.config,
-        store = started.store,
+        store = store,
         store_namespace = started.namespace
     );
 }
@@ -272,7 +274,7 @@ pub fn job_retired(job: &JobName) {
 /// A store that answers.
 #[derive(Debug, Clone, Copy)]
 pub struct StoreConnected<'a> {
-    /// Its URL, as it may be shown.
+    /// Its URL, as it may be shown; a password is hidden here once more.
     pub store: &'a str,
     /// How long an answer takes.
     pub latency: Duration,
@@ -287,6 +289,7 @@ pub struct StoreConnected<'a> {
 /// The store answered for the first time, or again after a loss.
 pub fn store_connected(connected: StoreConnected<'_>) {
     let StoreConnected { store, latency, class, server_version, reach } = connected;
+    let store = if_without_password(store);
     event!(
         INFO,
         "store_connected",

@@ -108,7 +108,8 @@ fn a_failing_job_is_seen_first_and_leads_to_its_run() {
     let Some(browser) = Browser::start() else { return };
     let told = BAD.replace(", command", &format!(", {TOLD}, command"));
     let table = Table::new(&format!("{GOOD}{told}{NOTIFIERS}"));
-    let (daemon, address) = start(&table, "memory:");
+    let store = format!("sqlite:{}", table.folder.path().join("runs.db").display());
+    let (daemon, address) = start(&table, &store);
     let run = daemon.wait_for_job("run_finished", "report")["run_id"].as_str().unwrap().to_owned();
     daemon.wait_for_many(2, |line| line["event"] == "run_finished" && line["job"] == "report", LIMIT);
     until("it is seen", || summary(&address) == "1 failing of 4 jobs");
@@ -119,7 +120,7 @@ fn a_failing_job_is_seen_first_and_leads_to_its_run() {
     says(&browser, &["report", "failing", "Totals per customer", "What became of its ticks", "exit code 3"]);
     says(&browser, &["onFailure", "ops-chat, the-on-call-of-the-teams", "onRecovery", "ops-chat", "team", "Runbook"]);
     inspect(&browser, (&address, &format!("/runs/{run}")), "failing-run");
-    says(&browser, &[&run, "failed", "exit code 3", &format!("onecron show {run}")]);
+    says(&browser, &[&run, "failed", "exit code 3", &format!("onecron show {run} --store {store}")]);
     browser.open(&format!("http://{address}/jobs/none"));
     says(&browser, &["No such job", "All jobs"]);
 }
@@ -183,7 +184,8 @@ fn a_store_that_is_away_is_seen_with_the_age_of_what_is_shown() {
 fn everything_is_reached_by_keyboard_and_shows_that_it_is() {
     let Some(browser) = Browser::start() else { return };
     let table = Table::new(&format!("{GOOD}{BAD}"));
-    let (daemon, address) = start(&table, "memory:");
+    let store = format!("sqlite:{}", table.folder.path().join("runs.db").display());
+    let (daemon, address) = start(&table, &store);
     let run = daemon.wait_for_job("run_finished", "report")["run_id"].as_str().unwrap().to_owned();
     until("it is seen", || get(&address, "/jobs/report").body.contains("/runs/"));
     for (width, path) in [(1280, "/"), (320, "/?state=failing"), (320, "/jobs/index"), (1280, &format!("/runs/{run}"))]

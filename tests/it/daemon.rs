@@ -283,7 +283,9 @@ fn the_demo_shows_three_replicas_and_leaves_nothing_behind() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert_eq!(said.matches(" daemon_ready").count(), 3, "{said}");
     assert!(said.contains(" run_finished    greet "), "{said}");
-    assert_eq!(said.matches(" has it").count() % 2, 0, "both others say who runs it: {said}");
+    // The last run may end together with all of it.
+    let (ran, told) = (said.matches(" run_finished    greet ").count(), said.matches(" has it").count());
+    assert!(told >= 2 * (ran - 1) && told > 0, "both others say who runs it: {said}");
     assert_eq!(pids(&said).len(), 3);
     assert!(pids(&said).into_iter().all(|pid| !is_alive(pid)));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
