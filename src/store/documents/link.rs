@@ -179,7 +179,8 @@ impl Link {
         }
         let text = causes::found(&error);
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let hung_up = has(&["before message completed", "unexpected message", "reset by peer"]);
+        let hung_up =
+            has(&["before message completed", "unexpected message", "reset by peer", "was not ready", "Broken pipe"]);
         let is_plain = has(&["InvalidContentType", "handshake eof", "reset by peer"]);
         let of_certificates = self.access.advice(&text);
         let advice = match () {
