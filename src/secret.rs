@@ -91,17 +91,33 @@ pub fn is_secret_key(name: &str) -> bool {
     SECRET_KEYS.iter().any(|word| plain.contains(word))
 }
 
-/// What must not be shown of a line of YAML, apart from one another: user, password and secret parameters of URLs, and texts that stand
-/// behind a key such as `Authorization` or `DB_PASSWORD`. It goes by the look of the line, since the line may be one that
-/// no parser takes.
+/// What must not be shown of a line of YAML, in order and apart from one another: user, password and secret parameters of
+/// URLs, and texts that stand behind a key such as `Authorization` or `DB_PASSWORD`. It goes by the look of the line, since
+/// the line may be one that no parser takes.
 pub fn masks(line: &str) -> Vec<Range<usize>> {
-    let mut found: Vec<Range<usize>> = values_of_secret_keys(line).collect();
+    let of_keys: Vec<Range<usize>> = joined(values_of_secret_keys(line).collect());
+    let (mut found, mut next) = (Vec::new(), of_keys.iter().peekable());
     for range in of_urls(line) {
-        if found.iter().all(|other| range.end <= other.start || other.end <= range.start) {
+        while next.next_if(|key| key.end <= range.start).is_some() {}
+        if next.peek().is_none_or(|key| range.end <= key.start) {
             found.push(range);
         }
     }
-    found
+    found.extend(of_keys);
+    joined(found)
+}
+
+/// In order, and those that touch one another as one.
+pub fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
 }
 
 /// A text without user, password and secret parameters of the URLs in it.
@@ -120,21 +136,28 @@ pub fn without_user(text: &str) -> String {
 fn of_urls(text: &str) -> Vec<Range<usize>> {
     let mut found = users(text);
     let Some(first) = text.find("://") else { return found };
-    let parameters = text.match_indices(['?', '&']).filter(|(at, _)| *at > first).filter_map(|(at, _)| {
-        let (name, value) = text[at + 1..].split_once('=')?;
-        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.%[]".contains(c));
-        let is_secret = is_name && SECRET_PARAMETERS.iter().any(|word| name.to_ascii_lowercase().contains(word));
-        let start = text.len() - value.len();
+    let mut until = 0;
+    found.extend(text.match_indices(['?', '&']).filter_map(|(at, _)| {
+        if at < first.max(until) {
+            return None;
+        }
+        let rest = &text[at + 1..];
+        let name = &rest[..rest.find(|c: char| !is_parameter_char(c)).unwrap_or(rest.len())];
+        let value = rest[name.len()..].strip_prefix('=')?;
+        let is_secret = SECRET_PARAMETERS.iter().any(|word| name.to_ascii_lowercase().contains(word));
         let ends = |c: char| c.is_whitespace() || QUOTES.contains(&c) || matches!(c, '&' | '#' | '}' | ']' | ',');
-        let end = start + value.find(ends).unwrap_or(value.len());
-        (is_secret && start < end).then_some(start..end)
-    });
-    let parameters: Vec<Range<usize>> = parameters
-        .filter(|range| found.iter().all(|user| range.end <= user.start || user.end <= range.start))
-        .collect();
-    found.extend(parameters);
-    found.sort_by_key(|range| range.start);
-    found
+        let start = text.len() - value.len();
+        if !is_secret || value.is_empty() || value.starts_with(ends) {
+            return None;
+        }
+        until = start + value.find(ends).unwrap_or(value.len());
+        Some(start..until)
+    }));
+    joined(found)
+}
+
+fn is_parameter_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_.%[]".contains(c)
 }
 
 /// Where a text has users and passwords of URLs. Behind a quote a URL goes on to the other one, elsewhere to a quote or to
@@ -142,21 +165,22 @@ fn of_urls(text: &str) -> Vec<Range<usize>> {
 /// in [`without_password`].
 fn users(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
+    // How far it is known where a user ends, or that there is none: so nothing is looked through again and again.
+    let mut until = 0;
     for (at, mark) in text.match_indices("://") {
         let start = at + mark.len();
-        if found.last().is_some_and(|last| start < last.end) {
+        if start < until {
             continue;
         }
         let before = text[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || "+-.".contains(c));
         let end = match before.strip_suffix(QUOTES) {
             Some(before) => before.len() + length_of_scalar(&text[before.len()..]),
-            None => {
-                let ends = [", ", " #", "\"", "'", "`"].iter().filter_map(|mark| text[start..].find(mark));
-                ends.min().map_or(text.len(), |end| start + end)
-            }
+            None => start + length_up_to(&text[start..], &[", ", " #", "\"", "'", "`"]),
         };
+        until = end;
         if let Some(end) = text[start..end].rfind('@') {
             found.push(start..start + end);
+            until = start + end;
         }
     }
     found
@@ -194,23 +218,25 @@ pub fn without_given(command: &str) -> String {
 fn line_without_given(line: &str) -> String {
     let mut hidden = masks(line);
     let is_name_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let mut until = 0;
     for (at, mark) in line.match_indices(['=', ' ', '\t']) {
         let before = line[..at].trim_end_matches(is_name_char);
         let (name, is_flag) = (&line[before.len()..at], line[before.len()..].starts_with('-'));
+        if at < until || !(mark == "=" || is_flag) || !is_secret_key(name) {
+            continue;
+        }
         let value = line[at + mark.len()..].trim_start();
-        if (mark == "=" || is_flag) && is_secret_key(name) && !value.is_empty() {
+        if !value.is_empty() {
             let start = line.len() - value.len();
-            hidden.push(start..start + length_of_word(value));
+            until = start + length_of_word(value);
+            hidden.push(start..until);
         }
     }
-    hidden.sort_by_key(|range| range.start);
     let (mut shown, mut at) = (String::new(), 0);
-    for range in hidden {
-        if range.start >= at {
-            shown.push_str(&line[at..range.start]);
-            shown.push_str("***");
-        }
-        at = at.max(range.end);
+    for range in joined(hidden) {
+        shown.push_str(&line[at..range.start]);
+        shown.push_str("***");
+        at = range.end;
     }
     shown + &line[at..]
 }
@@ -226,8 +252,14 @@ fn length_of_scalar(text: &str) -> usize {
     if text.starts_with(QUOTES) {
         return length_of_quoted(text).unwrap_or(text.len());
     }
-    let ends = [", ", " #", "}", "]"].iter().filter_map(|mark| text.find(mark)).min();
-    text[..ends.unwrap_or(text.len())].trim_end().len()
+    text[..length_up_to(text, &[", ", " #", "}", "]"])].trim_end().len()
+}
+
+/// How much of a text stands before the first of some marks, or the whole of it. In one pass: a mark that is not there at
+/// all must not have the rest of a long line looked through for each of its values.
+pub fn length_up_to(text: &str, marks: &[&str]) -> usize {
+    let is_mark = |at: usize| marks.iter().any(|mark| text.as_bytes()[at..].starts_with(mark.as_bytes()));
+    (0..text.len()).find(|at| is_mark(*at)).unwrap_or(text.len())
 }
 
 /// How much of a text, which begins with a quote, goes up to the one that closes it as YAML has it; `None`: it is never
@@ -280,6 +312,36 @@ mod tests {
             ("echo ü SECRET=s3cret\u{e9}'", "echo ü SECRET=***"),
         ] {
             assert_eq!(without_given(line), shown, "{line}");
+        }
+    }
+
+    #[test]
+    fn no_line_takes_long() {
+        // Hours, if any of them were looked through again and again.
+        for piece in [
+            "://",
+            "://a, ",
+            "://a@",
+            "'://",
+            "`",
+            "?",
+            "://?a",
+            "?key=",
+            "?key=x&",
+            "token: a, ",
+            "token: '",
+            "a: ",
+            "--token ",
+            "--token=",
+            " ",
+            "--token  a ",
+            "TOKEN=://?key=a: ",
+        ] {
+            let line = format!("://{}", piece.repeat(200_000 / piece.len()));
+            let ranges = masks(&line);
+            assert!(ranges.windows(2).all(|two| two[0].end < two[1].start), "{piece}");
+            assert!(without_user(&line).len() <= line.len() * 4, "{piece}");
+            assert!(without_given(&line).len() <= line.len() * 4, "{piece}");
         }
     }
 

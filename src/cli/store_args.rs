@@ -138,13 +138,6 @@ impl From<settings::Refusal> for Failed {
 
 impl From<Refusal> for Failed {
     fn from(refusal: Refusal) -> Self {
-        if let Refusal::Store(error) = &refusal
-            && error.detail.contains("DB index is out of range")
-        {
-            let hint = "the number after the last `/` of the URL is a database that the server has not: \
-                        write one below its `databases`, or none for 0";
-            return Self { code: table_args::CONFIG, message: refusal.to_string(), hint: Some(hint.into()) };
-        }
         let code = match &refusal {
             Refusal::Store(error) if error.kind == ErrorKind::Misconfigured => table_args::CONFIG,
             Refusal::Store(_) => UNAVAILABLE,

@@ -4,7 +4,9 @@
 
 use super::text::SourceText;
 use crate::secret::is_secret_key;
+use crate::secret::joined;
 use crate::secret::length_of_quoted;
+use crate::secret::length_up_to;
 use std::ops::Range;
 
 /// The longest name that is taken for a key.
@@ -38,19 +40,6 @@ pub(super) fn ranges(source: &SourceText<'_>) -> Vec<Range<usize>> {
     joined(found)
 }
 
-/// In order, and those that touch one another as one.
-pub(super) fn joined(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    ranges.sort_by_key(|range| range.start);
-    let mut apart: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match apart.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => apart.push(range),
-        }
-    }
-    apart
-}
-
 /// What looks like a key with its colon.
 struct Key<'a> {
     name: &'a str,
@@ -71,8 +60,10 @@ fn keys(text: &str) -> impl Iterator<Item = Key<'_>> {
         let end = colon + 1;
         let is_key = is_quoted || text[end..].chars().next().is_none_or(char::is_whitespace);
         let name = &bare[bare.trim_end_matches(is_name_char).len()..];
-        let start = bare.len() - name.len() - usize::from(is_quoted);
-        (is_key && !name.is_empty() && text.is_char_boundary(start)).then_some(Key { name, start, end })
+        let opening = &bare[..bare.len() - name.len()];
+        // A quote that closes need not have been opened: this is no parser.
+        let start = if is_quoted { opening.trim_end_matches(['"', '\'']).len() } else { opening.len() };
+        (is_key && !name.is_empty()).then_some(Key { name, start, end })
     })
 }
 
@@ -247,14 +238,15 @@ fn scalar(text: &str) -> usize {
     if text.starts_with(['&', '!']) {
         return text.find(char::is_whitespace).unwrap_or(text.len());
     }
-    let line = &text[..text.find(['\n', '\r']).unwrap_or(text.len())];
-    let ends = [", ", "}", "]"].iter().filter_map(|mark| line.find(mark)).min().unwrap_or(line.len());
-    line[..ends].trim_end().trim_end_matches(',').len().max(text.chars().next().map_or(0, char::len_utf8))
+    let piece = &text[..length_up_to(text, &["\n", "\r", ", ", "}", "]"])];
+    piece.trim_end().trim_end_matches(',').len().max(text.chars().next().map_or(0, char::len_utf8))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::problem::Problem;
+    use crate::config::text::Span;
 
     /// A text with `***` for what is hidden.
     fn shown(text: &str) -> String {
@@ -321,10 +313,71 @@ mod tests {
             ("headers: {A: s3cret", "headers: {A: ***"),
             ("jobs:\n- command: a # the token: s3cret\n  name: b", "jobs:\n- command: a # the token: ***\n  name: b"),
             ("{jobs: [], http: {url: http://a/}}", "{jobs: [], http: {url: http://a/}}"),
+            // A quote that nothing opened.
+            ("token\": s3cret", "token\": ***"),
+            ("\u{e9}token': s3cret", "\u{e9}token': ***"),
         ] {
             assert_eq!(shown(text), expected);
         }
     }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4_000))]
+
+        /// What looks like keys, quotes and brackets in any order, cut in any place.
+        #[test]
+        fn no_text_breaks_it(pieces in proptest::collection::vec(0..PIECES.len(), 0..24)) {
+            let text: String = pieces.iter().map(|piece| PIECES[*piece]).collect();
+            let source = SourceText::new("f", &text);
+            let found = ranges(&source);
+            assert!(found.windows(2).all(|two| two[0].end < two[1].start), "{text:?}");
+            assert!(crate::secret::without_given(&text).len() <= text.len() * 4, "{text:?}");
+            for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
+                let problem = Problem::at("E201", &source, Span::new(at, at + 3), "m".to_owned());
+                assert!(problem.to_string().contains("E201"), "{text:?}");
+            }
+        }
+    }
+
+    const PIECES: &[&str] = &[
+        "notifiers",
+        "headers",
+        "url",
+        "http",
+        "jobs",
+        "token",
+        "a",
+        "\u{e9}",
+        "://",
+        "@",
+        "?",
+        "=",
+        "&",
+        "!",
+        "- ",
+        "#",
+        ":",
+        ": ",
+        "\"",
+        "'",
+        "`",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        ",",
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "  ",
+        "\\",
+        "|",
+        ">-",
+        "fromEnv",
+        "\u{a0}",
+    ];
 
     #[test]
     fn no_text_takes_long() {
@@ -339,10 +392,22 @@ mod tests {
             ":",
             "'",
             "{a: url: b",
+            "a, ",
+            "a: b, ",
+            "a: 'b', ",
+            "a: {type: b}, ",
+            "url: b, ",
+            "headers: b\n",
+            "- a\n",
+            "\n",
+            "&a ",
         ] {
-            let text = piece.repeat(200_000 / piece.len());
-            let source = SourceText::new("f", &text);
-            assert!(ranges(&source).iter().all(|range| text.get(range.clone()).is_some()), "{piece}");
+            for before in ["", "notifiers: {", "notifiers:\n", "headers: [", "\"", "'\u{e9}"] {
+                let text = format!("{before}{}", piece.repeat(200_000 / piece.len()));
+                let source = SourceText::new("f", &text);
+                let is_in = |range: &Range<usize>| text.get(range.clone()).is_some();
+                assert!(ranges(&source).iter().all(is_in), "{before}{piece}");
+            }
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What is wrong with a job table, where, and what to write instead. Rendered here and nowhere else.
 
-use super::hidden::joined;
 use super::text::SourceText;
 use super::text::Span;
 use super::text::visible;
+use crate::secret::joined;
 use crate::secret::masks;
 use crate::secret::without_user;
 use serde::Serialize;
@@ -82,10 +82,13 @@ impl Problem {
         (message, shown): (String, Shown<'_>),
     ) -> Self {
         let position = source.position(span.start);
-        let line = source.line(span.start);
-        let from = span.start - source.line_range(source.line_index(span.start)).start;
+        let near = source.around(span);
+        let whole = source.line_range(source.line_index(span.start));
+        let cut = (near.start > whole.start, near.end < whole.end);
+        let start = near.start;
+        let line = source.text.get(near).unwrap_or("");
+        let from = span.start.saturating_sub(start).min(line.len());
         let own = from..line.len().min(from + span.end.saturating_sub(span.start)).max(from);
-        let start = span.start - from;
         let secret = source.hidden_in(start..start + line.len()).map(|range| range.start - start..range.end - start);
         let secret: Vec<Range<usize>> = secret.collect();
         let overlaps = |range: &Range<usize>| own.start < range.end && range.start < own.end;
@@ -101,9 +104,9 @@ impl Problem {
         ranges.extend(secret);
         let mut hidden: Vec<_> = joined(ranges).into_iter().map(|range| (range, "***".to_owned())).collect();
         hidden.extend(instead.map(|shown| (own, shown)));
-        let (at, length) = (position.column - 1, source.underlined(span));
-        let (line, at, length) = masked(line, hidden, (at, length));
-        let (excerpt, underline) = excerpt(&line, at, length);
+        let at = line.get(..from).map_or(0, |before| before.chars().count());
+        let (line, at, length) = masked(line, hidden, (at, source.underlined(span)));
+        let (excerpt, underline) = excerpt(&line, cut, (at, length));
         let whole = Self::of_file(code, source.file, message);
         Self { line: position.line, column: position.column, excerpt, underline, ..whole }
     }
@@ -146,15 +149,16 @@ fn masked(line: &str, mut hidden: Vec<(Range<usize>, String)>, (at, length): (us
     (text, start, if end > start { end - start } else { length.min(1) })
 }
 
-/// A line and the carets below it, from character `at` on. Of a long line only the surroundings are kept: a file can be
-/// one line, and a report can have many problems.
-fn excerpt(line: &str, at: usize, length: usize) -> (String, String) {
+/// A line, of which something may have been cut off at its beginning and its end, and the carets below it, from character
+/// `at` on. Of a long line only the surroundings are kept.
+fn excerpt(line: &str, cut: (bool, bool), (at, length): (usize, usize)) -> (String, String) {
     const WIDTH: usize = 110;
     const BEFORE: usize = 60;
-    let skipped = if at < WIDTH - 10 { 0 } else { at - BEFORE };
+    let skipped = if at < WIDTH - 10 && !cut.0 { 0 } else { at.saturating_sub(BEFORE) };
     let mut rest = line.chars().skip(skipped);
     let shown: Vec<char> = rest.by_ref().take(WIDTH).collect();
-    let (before, after) = (if skipped > 0 { "…" } else { "" }, if rest.next().is_some() { "…" } else { "" });
+    let before = if skipped > 0 || cut.0 { "…" } else { "" };
+    let after = if rest.next().is_some() || cut.1 { "…" } else { "" };
     // Tabs stay tabs in both lines: whatever a terminal makes of them, the carets stay below.
     let keep = |c: char| if c == '\t' { '\t' } else { visible(c) };
     let text: String = shown.iter().copied().map(keep).collect();
@@ -301,6 +305,24 @@ mod tests {
                 assert!(lines[1][from..to].contains("***"), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn of_a_long_line_what_is_near_is_shown_without_its_secrets() {
+        let far = "a: b, ".repeat(1_000);
+        let line = format!("{{{far}uri: http://u:s3cret@a, bogus: 1, other: http://u:s3cret@b, {far}}}");
+        let source = SourceText::new("jobs.yaml", &line);
+        let start = line.find("bogus").unwrap();
+        let problem = Problem::at("E201", &source, Span::new(start, start + 5), "m".to_owned());
+        assert_eq!(problem.column, start + 1);
+        let shown = "uri: http://***@a, bogus: 1, other: http://***@b, a: b, ";
+        assert!(problem.excerpt.contains(shown), "{}", problem.excerpt);
+        assert!(problem.excerpt.starts_with('…') && problem.excerpt.ends_with('…'), "{}", problem.excerpt);
+        let at = problem.underline.chars().position(|c| c == '^').unwrap();
+        assert_eq!(problem.excerpt.chars().skip(at).take(5).collect::<String>(), "bogus");
+        // Its ends are those of the line.
+        let last = Problem::at("E201", &source, Span::new(line.len() - 1, line.len()), "m".to_owned());
+        assert!(last.excerpt.starts_with('…') && last.excerpt.ends_with('}'), "{}", last.excerpt);
     }
 
     #[test]

@@ -29,6 +29,10 @@ pub(super) struct Position {
     pub column: usize,
 }
 
+/// How many bytes of a long line are looked at to either side of a place that is shown: a file can be one line, and have
+/// many problems. More than is shown, so that the beginning of what is hidden is seen.
+const NEAR: usize = 2000;
+
 /// The text of one file, without a byte order mark.
 #[derive(Debug)]
 pub(super) struct SourceText<'a> {
@@ -93,6 +97,14 @@ impl<'a> SourceText<'a> {
         self.text.get(self.line_range(self.line_index(at))).unwrap_or("")
     }
 
+    /// Where the piece of a line is that is shown for this place: the line, or of a long one what is near.
+    pub fn around(&self, span: Span) -> Range<usize> {
+        let line = self.line_range(self.line_index(span.start));
+        let boundary = |at: usize| (at..=line.end).find(|at| self.text.is_char_boundary(*at)).unwrap_or(line.end);
+        let start = boundary(line.start.max(span.start.saturating_sub(NEAR)));
+        start..boundary(line.end.min(span.start.saturating_add(NEAR)).max(start))
+    }
+
     /// Line and column of byte `at`.
     pub fn position(&self, at: usize) -> Position {
         let index = self.line_index(at);
@@ -103,7 +115,7 @@ impl<'a> SourceText<'a> {
 
     /// How many characters of the span are on its first line; at least 1, so that there is something to underline.
     pub fn underlined(&self, span: Span) -> usize {
-        let end = self.line_range(self.line_index(span.start)).end.min(span.end);
+        let end = self.around(span).end.min(span.end);
         self.text.get(span.start..end).map_or(1, |piece| piece.trim_end().chars().count()).max(1)
     }
 }

@@ -28,6 +28,7 @@ use crate::job::RunKey;
 use crate::job::Step;
 use crate::job::TABLES_MOST;
 use crate::job::TableTerm;
+use crate::job::meets_every_ms;
 use crate::schedule::zone_data_version;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -35,8 +36,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Members meet so often at least; with a shorter lease, once a lease.
-const MEET_EVERY: Duration = Duration::from_secs(15);
 /// How soon a meeting that failed is tried again.
 const MEET_AGAIN: Duration = Duration::from_secs(3);
 /// A presence that was not renewed for so many of those times is that of somebody who is not there.
@@ -86,7 +85,7 @@ pub struct Member {
 impl Member {
     /// How often it renews its presence.
     fn every(&self) -> Duration {
-        every(Duration::from_millis(self.presence.lease_ms))
+        Duration::from_millis(meets_every_ms(self.presence.lease_ms))
     }
 
     fn is_silent(&self, now: Boot) -> bool {
@@ -120,7 +119,7 @@ fn some_jobs(table: &JobTable) -> Arc<[String]> {
 }
 
 fn every(lease: Duration) -> Duration {
-    if lease.is_zero() { MEET_EVERY } else { MEET_EVERY.min(lease) }
+    Duration::from_millis(meets_every_ms(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX)))
 }
 
 /// Something that is asked once at a time.

@@ -61,6 +61,7 @@ pub use presence::PRESENT_RUNS_MOST;
 pub use presence::Presence;
 pub use presence::TABLES_MOST;
 pub use presence::TableTerm;
+pub use presence::meets_every_ms;
 pub use record::FORMAT;
 pub use record::Fields;
 pub use record::JobRecord;

@@ -17,14 +17,19 @@ use std::sync::Arc;
 /// How many open runs a presence names at most. A small record stays small; whoever has more names the oldest.
 pub const PRESENT_RUNS_MOST: usize = 500;
 
-/// How often a replica writes its presence at least, milliseconds; with a lease that is shorter, once in that.
-const MEETS_MS: i64 = 15_000;
+/// How often a member writes its presence at least, milliseconds; with a lease that is shorter, once in that.
+const MEETS_MS: u64 = 15_000;
+
+/// How often a member with this lease writes its presence, both in milliseconds; a lease of 0: it has none.
+pub fn meets_every_ms(lease_ms: u64) -> u64 {
+    if lease_ms == 0 { MEETS_MS } else { MEETS_MS.min(lease_ms) }
+}
 
 /// How much longer than that may pass between two writings: what the store takes for them.
 const LATE_MS: i64 = 1_000;
 
 /// A replica that has not written its presence for so long is taken for gone: three of its usual meetings.
-const PRESENT_MS: i64 = 3 * MEETS_MS;
+const PRESENT_MS: i64 = 3 * MEETS_MS.cast_signed();
 
 /// How many of its tables a presence names.
 pub const TABLES_MOST: usize = 5;
@@ -211,8 +216,7 @@ impl Presence {
     /// Until when it may well have been there, by the store's clock, milliseconds since the epoch: until it would have
     /// written again, or until it ended in order.
     pub fn there_until(&self) -> i64 {
-        let lease = i64::try_from(self.lease_ms).unwrap_or(i64::MAX);
-        let every = if lease == 0 { MEETS_MS } else { MEETS_MS.min(lease) };
+        let every = meets_every_ms(self.lease_ms).cast_signed();
         let more = if self.kind == Self::LEFT { 0 } else { every + LATE_MS };
         self.written_at.saturating_add(more)
     }

@@ -125,6 +125,11 @@ fn of_server(code: &str, text: String) -> Failure {
             }
             None => unsure(text, true),
         },
+        _ if text.contains("DB index is out of range") => {
+            let wanted = "the number after the last `/` of the URL is a database that the server has not: write one \
+                          below its `databases`, or none for 0";
+            Failure::misconfigured(format!("{wanted} ({text})"))
+        }
         // One command in a script on a slot that is being moved.
         _ if text.contains("non local key") => unsure(text, false),
         _ if text.contains("ACL failure") => Failure::misconfigured(format!("{denied} ({text})")),
@@ -160,6 +165,7 @@ mod tests {
             ("ERR", "Script attempted to access a non local key in a cluster node", MaybeApplied, Mend::Nothing),
             ("NOPERM", "User app has no permissions to run the 'wait' command", Misconfigured, Mend::Nothing),
             ("OOM", "command not allowed", MaybeApplied, Mend::Nothing),
+            ("ERR", "DB index is out of range", Misconfigured, Mend::Nothing),
         ] {
             let found = of_server(code, format!("{code} {rest}"));
             assert_eq!((found.kind, found.mend), (kind, mend), "{code}");
