@@ -92,11 +92,6 @@ impl<'a> SourceText<'a> {
         start..start + line.trim_end_matches(['\n', '\r']).len()
     }
 
-    /// The line that holds byte `at`, without its end.
-    pub fn line(&self, at: usize) -> &'a str {
-        self.text.get(self.line_range(self.line_index(at))).unwrap_or("")
-    }
-
     /// Where the piece of a line is that is shown for this place: the line, or of a long one what is near.
     pub fn around(&self, span: Span) -> Range<usize> {
         let line = self.line_range(self.line_index(span.start));
@@ -168,7 +163,8 @@ mod tests {
             (position.line, position.column)
         };
         assert_eq!([at(0), at(2), at(5), at(7), at(9)], [(1, 1), (1, 2), (2, 1), (3, 1), (4, 1)]);
-        assert_eq!((source.line(2), source.line(5), source.line(7), source.line(9)), ("äb", "c", "d", ""));
+        let line = |byte| &source.text[source.line_range(source.line_index(byte))];
+        assert_eq!((line(2), line(5), line(7), line(9)), ("äb", "c", "d", ""));
     }
 
     #[test]
