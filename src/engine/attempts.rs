@@ -45,7 +45,6 @@ impl Engine {
             return self.finish(now, run, ending);
         }
         if too_late {
-            ours.unstarted = Some(error.clone());
             return self.give_back(now, run, &error);
         }
         let ending = ours.ending(now, Outcome::NotStarted, (exit, error));
@@ -95,10 +94,31 @@ impl Engine {
 
     /// Gives a run back whose begun attempt was not started, and why. If an earlier attempt was, its end is the run's.
     pub(super) fn give_back(&mut self, now: Now, run: &RunKey, why: &str) {
-        match self.runs.get_mut(run).and_then(|ours| ours.last_failure.take()) {
-            Some(ending) => self.finish(now, run, without_another(*ending, why)),
-            None => self.abandon(run),
+        let Some(ours) = self.runs.get_mut(run) else { return };
+        if let Some(ending) = ours.last_failure.take() {
+            return self.finish(now, run, without_another(*ending, why));
         }
+        ours.unstarted = Some(why.to_owned());
+        self.abandon(run);
+    }
+
+    /// Whether others, who saw only its begin, call a run lost: that nothing came of it is known here alone, and recorded.
+    pub(super) fn lost_unstarted(&mut self, now: Now, run: &RunKey, (answer, why): (&Answer, &str)) -> bool {
+        let Some(ours) = self.runs.get_mut(run) else { return false };
+        // The reply to that begin may have been lost, too.
+        let start = ours.start + u32::from(matches!(ours.phase, Phase::Beginning { .. }));
+        let is_lost = answer.run.as_ref().is_some_and(|record| {
+            record.owner == self.me
+                && record.state == RunState::Lost
+                && record.start == start
+                && !record.may_run_again()
+        });
+        if is_lost {
+            ours.start = start;
+            let ending = ours.ending(now, Outcome::NotStarted, (Exit::default(), why.to_owned()));
+            self.finish(now, run, ending);
+        }
+        is_lost
     }
 
     /// No further attempt. How the last one ended is known, and recorded, unless somebody else has the run by now.

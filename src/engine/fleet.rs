@@ -200,6 +200,11 @@ impl Fleet {
         others.into_iter().cloned().collect()
     }
 
+    /// How many meetings there were.
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
     /// When to meet again; while a meeting is under way its end is waited for.
     pub fn wakes(&self) -> Option<Boot> {
         (!self.under_way).then_some(self.next)
@@ -278,6 +283,7 @@ impl Engine {
                 self.learn_pause_of_all(sent, all_paused);
                 self.compare_tables(now);
                 self.register_again(now);
+                self.look_whether_it_remembers();
             }
             Err(failure) => {
                 self.fleet.failures += 1;
@@ -391,6 +397,7 @@ impl Engine {
     pub(super) fn look_answered(&mut self, now: Now, run: &RunKey, answer: Answer) {
         let announced = self.fleet.announced.contains(run);
         self.looked(run);
+        self.looked_whether_it_remembers(run, &answer);
         if let Some(record) = answer.run {
             if announced {
                 self.order_is_taken(now, run, &record);

@@ -38,6 +38,16 @@ use std::time::Duration;
 
 /// A mark that could not be reported as watched is not tried more often than this.
 const MARK_PAUSE: Duration = Duration::from_secs(1);
+/// A job that was registered so lately is not registered again since the store has lost the record of another one: a store
+/// that evicts would be asked for all of them all the time.
+const LOSS_PAUSE: Duration = Duration::from_secs(15);
+
+/// After so many meetings, half a minute, in which nothing was heard of any job, one is looked at.
+const UNHEARD: u32 = 2;
+/// A run that no job has: who looks at it is told of the job.
+fn no_run() -> Tick {
+    Tick::manual(0, 0)
+}
 
 /// What is known of the store's memory of a job.
 #[derive(Debug, Default, Clone)]
@@ -65,11 +75,13 @@ struct Mark {
     seen: Boot,
 }
 
-/// What one batch of answers told: the store may have forgotten.
-#[derive(Debug, Clone, Copy)]
+/// What answers tell: the store may have forgotten. Said when all jobs that may be concerned were asked about.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Forgot {
     jobs: usize,
     since: i64,
+    /// The other jobs are being registered again, too.
+    asked_all: bool,
 }
 
 impl Memory {
@@ -198,25 +210,52 @@ impl Engine {
         self.watch_silence(now, name, Some(record));
         if forgot {
             if known {
-                let jobs = self.forgot.map_or(0, |forgot| forgot.jobs) + 1;
-                self.forgot = Some(Forgot { jobs, since: record.since });
+                let so_far = self.forgot.unwrap_or_default();
+                self.forgot = Some(Forgot { jobs: so_far.jobs + 1, since: record.since, ..so_far });
             }
             self.assert_runs(now, name, record.since);
         }
     }
 
     /// After a batch of answers: where a job's store, or its server of several, was found to be another one, all jobs are
-    /// registered again that were not with that one, and the operator is told once. Not only those of the identity that
-    /// was replaced: the store may have changed twice, and each job have met another of the two.
-    pub(super) fn conclude_gaps(&mut self) {
+    /// registered again that were not with that one. Not only those of the identity that was replaced: the store may have
+    /// changed twice, and each job have met another of the two. Where it is the same and has lost a job's record, it may
+    /// have lost those of others, whose next ticks may be weeks away. The operator is told once, of all of them.
+    pub(super) fn conclude_gaps(&mut self, now: Now) {
         let new = std::mem::take(&mut self.new_identities);
-        let may_be_stale = |job: &Job| job.registered && !new.contains(&job.memory.identity);
-        if !new.is_empty() {
+        let changed = !new.is_empty();
+        let lost = self.forgot.as_mut().is_some_and(|forgot| !std::mem::replace(&mut forgot.asked_all, true));
+        let may_be_stale = |job: &Job| {
+            let otherwise = changed && !new.contains(&job.memory.identity);
+            job.registered && (otherwise || lost && now.boot.since(job.registered_at) >= LOSS_PAUSE)
+        };
+        if changed || lost {
             let stale = self.jobs.iter().filter(|(_, job)| may_be_stale(job));
             self.outbox.want_all(stale.map(|(name, _)| Topic::Register(name.clone())));
         }
-        if let Some(Forgot { jobs, since }) = self.forgot.take() {
+        if let Some(Forgot { jobs, since, .. }) = self.forgot.take_if(|_| !self.outbox.registers()) {
             self.notice(Notice::StoreForgot { jobs, since });
+        }
+    }
+
+    /// A store that was emptied says nothing of it by itself, and no job may have a tick for weeks. To be called at
+    /// each meeting.
+    pub(super) fn look_whether_it_remembers(&mut self) {
+        self.unheard += 1;
+        if self.jobs.is_empty() || self.unheard < UNHEARD {
+            return;
+        }
+        let turn = usize::try_from(self.fleet.number()).unwrap_or(0) % self.jobs.len();
+        if let Some((name, _)) = self.jobs.iter().nth(turn).filter(|(_, job)| job.registered) {
+            self.look(RunKey::new(name.clone(), no_run()));
+        }
+    }
+
+    /// One was looked at. What there is of the job is learnt from any answer.
+    pub(super) fn looked_whether_it_remembers(&mut self, run: &RunKey, answer: &Answer) {
+        let is_lost = run.scheduled_for == no_run() && answer.job.is_none();
+        if is_lost && self.jobs.get(&run.job).is_some_and(|job| job.registered) {
+            self.outbox.want(Topic::Register(run.job.clone()));
         }
     }
 

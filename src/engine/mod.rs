@@ -137,8 +137,10 @@ pub struct Engine {
     drain: Option<Drain>,
     /// What the store, or one of its servers, was found to be instead of what it was, by the batch of answers in hand.
     new_identities: BTreeSet<String>,
-    /// What the batch of answers in hand told of forgotten records.
+    /// What answers have told of forgotten records, and was not said yet.
     forgot: Option<Forgot>,
+    /// Meetings since anything was heard of a job.
+    unheard: u32,
     /// The latest request that failed did so since the store's replicas did not confirm it.
     not_durable: bool,
     /// Numbers begin requests.
@@ -185,6 +187,7 @@ impl Engine {
             drain: None,
             new_identities: BTreeSet::new(),
             forgot: None,
+            unheard: 0,
             not_durable: false,
             requests: 0,
             effects: Vec::new(),
@@ -375,6 +378,7 @@ impl Engine {
             }
             self.look_for_gaps(now, topic.job(), (asked.sent, &answer));
             if let Some(job) = &answer.job {
+                self.unheard = 0;
                 self.learn(now, topic.job(), job);
             }
             if answer.verdict == Verdict::Unregistered {
@@ -404,7 +408,7 @@ impl Engine {
                 self.stop_as_asked(now, &run, asked);
             }
         }
-        self.conclude_gaps();
+        self.conclude_gaps(now);
     }
 
     /// No verdict: whatever was asked is asked again.

@@ -158,6 +158,12 @@ impl Outbox {
         self.under_way.values()
     }
 
+    /// Whether some job is being registered, or is to be.
+    pub fn registers(&self) -> bool {
+        let mut wanted = self.ready.iter().map(|(_, _, topic)| topic).chain(&self.busy);
+        wanted.any(|topic| matches!(topic, Topic::Register(_)))
+    }
+
     /// When to try again, while the store does not answer and there is something to ask.
     pub fn next_try(&self) -> Option<Boot> {
         let down = self.down?;

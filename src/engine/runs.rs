@@ -514,6 +514,7 @@ impl Engine {
             Verdict::StopAsked => self.stopped_before_begin(now, run, &answer),
             _ if self.remind(now, run, &answer) => {}
             _ if retry => self.retry_refused(now, run, &answer),
+            _ if self.lost_unstarted(now, run, (&answer, LEASE_OVER)) => {}
             Verdict::Busy { occupant, renewed } => self.slot_busy(now, run, (occupant, renewed, &answer)),
             Verdict::Quiet => self.wait_in_silence(now, run, &answer),
             Verdict::Superseded => {

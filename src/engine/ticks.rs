@@ -1,7 +1,6 @@
 //! Ticks that are due and not yet decided here: claim, or learn who has it, until the starting deadline.
 
 use super::Engine;
-use super::Exit;
 use super::Notice;
 use super::RunFacts;
 use super::Topic;
@@ -439,13 +438,12 @@ impl Engine {
     /// late: it is pending again here as on every other replica, so that this one, too, says what becomes of it.
     pub(super) fn given_back(&mut self, now: Now, run: &RunKey, answer: Answer) {
         let Some(ours) = self.runs.get(run) else { return };
-        let lost =
-            |record: &RunRecord| record.owner == self.me && record.state == RunState::Lost && !record.may_run_again();
-        if let Some(error) = ours.unstarted.clone().filter(|_| answer.run.as_ref().is_some_and(lost)) {
-            // Others saw only a begin. That nothing came of it is known here alone.
-            let ending = ours.ending(now, Outcome::NotStarted, (Exit::default(), error));
-            return self.finish(now, run, ending);
+        if let Some(why) = ours.unstarted.clone()
+            && self.lost_unstarted(now, run, (&answer, &why))
+        {
+            return;
         }
+        let Some(ours) = self.runs.get(run) else { return };
         let Some(deadline) = ours.deadline.filter(|_| self.drain.is_none() && !ours.lease_lost) else {
             return self.let_go(now, run, Some(&answer)); // what there is to say was said
         };

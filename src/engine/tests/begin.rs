@@ -84,6 +84,31 @@ fn a_begin_that_is_answered_after_a_lease_is_given_back() {
     assert!(matches!(&done(&bench.reply_yes())[..], [Effect::Start(_)]), "a moment before, it starts");
 }
 
+/// Its begin was in force and its answer came after the lease, or never: others have recorded the run as lost, and that
+/// nothing was started for it is known here alone.
+#[test]
+fn a_run_whose_begin_was_heard_of_too_late_and_that_is_called_lost_ends_as_not_started() {
+    for hears_begun in [true, false] {
+        let mut bench = Bench::beginning(job("a"));
+        bench.pass(LEASE);
+        let lost = mine(&run(), (RunState::Lost, 1, 4));
+        let mut store = |step: &Step| {
+            Some(match step {
+                Step::Begin { .. } if hears_begun => yes(step),
+                Step::Begin { .. } | Step::Abandon { .. } => with(Verdict::Lost, lost.clone()),
+                Step::Complete { start: 1, .. } => with(Verdict::RecordedLate, lost.clone()),
+                step => yes(step),
+            })
+        };
+        let effects = bench.until_with(bench.clock() + 2_000, &mut store);
+        let said = notices(&effects);
+        let [Notice::RunFinished { ending, .. }] = &said[..] else { panic!("{said:?}") };
+        assert_eq!((ending.outcome, ending.error.as_str()), (Outcome::NotStarted, "the run's lease is over"));
+        assert_eq!(count(&effects, "complete"), 1, "{effects:?}");
+        assert_eq!(bench.engine.running(), 0);
+    }
+}
+
 #[test]
 fn a_spawn_that_comes_too_late_gives_the_run_back() {
     let mut bench = Bench::beginning(job("a"));

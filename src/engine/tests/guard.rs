@@ -214,6 +214,44 @@ fn all_jobs_are_registered_once_one_was_with_another_identity() {
     assert_eq!(jobs, ["b"]);
 }
 
+/// Where it is the same store, only its records tell: the other job's next tick may be weeks away.
+#[test]
+fn all_jobs_are_registered_again_where_one_was_lost_and_the_operator_is_told_once() {
+    let mut bench = Bench::ready(&[job("a"), job("b")], 10);
+    let ask = |bench: &mut Bench| {
+        bench.engine.outbox.want(Topic::Register(name("a")));
+        bench.tell(Event::Woke);
+        bench.reply(vec![registered(gap())])
+    };
+    let jobs = |effects: &[Effect]| asked(effects).iter().map(|step| step.job().to_string()).collect::<Vec<_>>();
+    assert_eq!(jobs(&ask(&mut bench)), [""; 0], "all were registered a moment ago");
+    let mut bench = Bench::ready(&[job("a"), job("b")], 10);
+    bench.pass(secs(20));
+    let effects = ask(&mut bench);
+    assert_eq!((jobs(&effects), notices(&effects)), (vec!["b".to_owned()], vec![]));
+    let effects = bench.reply(vec![registered(gap())]);
+    assert_eq!((jobs(&effects), notices(&effects)), (vec![], vec![Notice::StoreForgot { jobs: 2, since: AT + 250 }]));
+}
+
+#[test]
+fn a_store_that_was_emptied_is_found_out_though_no_job_has_a_tick() {
+    let mut bench = Bench { hears_nothing: true, ..Bench::ready(&[job("a")], 10) };
+    let meet = |bench: &mut Bench| {
+        let gathering = Gathering { at: bench.now.wall.timestamp_millis(), members: Vec::new() };
+        asked(&bench.tell(Event::Met { sent: bench.now.boot, result: Ok(gathering) }))
+    };
+    assert_eq!(meet(&mut bench), []);
+    let looked = meet(&mut bench);
+    let [Step::Read { run }] = &looked[..] else { panic!("{looked:?}") };
+    assert_eq!(run.job, name("a"));
+    assert_eq!(asked(&bench.reply(vec![Answer { job: Some(job_record(DECIDED)), ..gone() }])), []);
+    assert_eq!(meet(&mut bench), [], "the job was heard of");
+    assert_eq!(meet(&mut bench).len(), 1);
+    let effects = bench.reply(vec![Answer { job: None, ..gone() }]);
+    assert_eq!(names(&effects), ["register"]);
+    assert!(knew(&effects).is_some());
+}
+
 /// Two changes shortly after one another: each job may have met another of the two stores that came.
 #[test]
 fn a_job_that_met_a_store_which_was_replaced_at_once_is_registered_again() {

@@ -127,6 +127,7 @@ struct Bench {
     engine: Engine,
     now: Now,
     pending: VecDeque<(RequestId, Arc<Vec<Step>>)>,
+    hears_nothing: bool,
 }
 
 impl Bench {
@@ -148,7 +149,7 @@ impl Bench {
         let wall = DateTime::from_timestamp(TICK + seconds, 0).unwrap();
         let now = Now { wall, boot: boot(seconds * 1000) };
         let engine = Engine::new(who.clone(), &table, now);
-        let mut bench = Self { engine, now, pending: VecDeque::new() };
+        let mut bench = Self { engine, now, pending: VecDeque::new(), hears_nothing: false };
         bench.tell(Event::Woke);
         bench
     }
@@ -194,6 +195,10 @@ impl Bench {
     fn tell(&mut self, mut event: Event) -> Vec<Effect> {
         if let Event::Answered { result: Ok(answers), .. } = &mut event {
             answers.iter_mut().for_each(|answer| self.complete(answer));
+        }
+        // Most tests are not about a store of which nothing is heard.
+        if matches!(event, Event::Met { .. }) && !self.hears_nothing {
+            self.engine.unheard = 0;
         }
         let effects = self.engine.handle(self.now, event);
         for effect in &effects {
