@@ -38,10 +38,9 @@ use std::time::Duration;
 
 /// A mark that could not be reported as watched is not tried more often than this.
 const MARK_PAUSE: Duration = Duration::from_secs(1);
-/// A job that was registered so lately is not registered again since the store has lost the record of another one: a store
-/// that evicts would be asked for all of them all the time.
+/// All jobs are registered again for the loss of one's record not more often than this: a store that evicts loses one
+/// after the other. What is lost meanwhile is heeded, and said, when it is over.
 const LOSS_PAUSE: Duration = Duration::from_secs(15);
-
 /// After so many meetings, half a minute, in which nothing was heard of any job, one is looked at.
 const UNHEARD: u32 = 2;
 /// A run that no job has: who looks at it is told of the job.
@@ -76,10 +75,12 @@ struct Mark {
 }
 
 /// What answers tell: the store may have forgotten. Said when all jobs that may be concerned were asked about.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Forgot {
     jobs: usize,
     since: i64,
+    /// When the first of them was found out.
+    noticed: Boot,
     /// The other jobs are being registered again, too.
     asked_all: bool,
 }
@@ -210,7 +211,8 @@ impl Engine {
         self.watch_silence(now, name, Some(record));
         if forgot {
             if known {
-                let so_far = self.forgot.unwrap_or_default();
+                let first = Forgot { jobs: 0, since: 0, noticed: now.boot, asked_all: false };
+                let so_far = self.forgot.unwrap_or(first);
                 self.forgot = Some(Forgot { jobs: so_far.jobs + 1, since: record.since, ..so_far });
             }
             self.assert_runs(now, name, record.since);
@@ -224,16 +226,22 @@ impl Engine {
     pub(super) fn conclude_gaps(&mut self, now: Now) {
         let new = std::mem::take(&mut self.new_identities);
         let changed = !new.is_empty();
-        let lost = self.forgot.as_mut().is_some_and(|forgot| !std::mem::replace(&mut forgot.asked_all, true));
+        let may_ask = self.loss_heeded.is_none_or(|at| now.boot.since(at) >= LOSS_PAUSE);
+        let lost = self.forgot.as_mut().filter(|forgot| may_ask && !forgot.asked_all).map(|forgot| {
+            forgot.asked_all = true;
+            forgot.noticed
+        });
+        self.loss_heeded = lost.map(|_| now.boot).or(self.loss_heeded);
         let may_be_stale = |job: &Job| {
             let otherwise = changed && !new.contains(&job.memory.identity);
-            job.registered && (otherwise || lost && now.boot.since(job.registered_at) >= LOSS_PAUSE)
+            job.registered && (otherwise || lost.is_some_and(|noticed| job.registered_at < noticed))
         };
-        if changed || lost {
+        if changed || lost.is_some() {
             let stale = self.jobs.iter().filter(|(_, job)| may_be_stale(job));
             self.outbox.want_all(stale.map(|(name, _)| Topic::Register(name.clone())));
         }
-        if let Some(Forgot { jobs, since, .. }) = self.forgot.take_if(|_| !self.outbox.registers()) {
+        let is_asked = |forgot: &mut Forgot| forgot.asked_all && !self.outbox.registers();
+        if let Some(Forgot { jobs, since, .. }) = self.forgot.take_if(is_asked) {
             self.notice(Notice::StoreForgot { jobs, since });
         }
     }

@@ -139,6 +139,8 @@ pub struct Engine {
     new_identities: BTreeSet<String>,
     /// What answers have told of forgotten records, and was not said yet.
     forgot: Option<Forgot>,
+    /// When all jobs were registered again last for that.
+    loss_heeded: Option<Boot>,
     /// Meetings since anything was heard of a job.
     unheard: u32,
     /// The latest request that failed did so since the store's replicas did not confirm it.
@@ -187,6 +189,7 @@ impl Engine {
             drain: None,
             new_identities: BTreeSet::new(),
             forgot: None,
+            loss_heeded: None,
             unheard: 0,
             not_durable: false,
             requests: 0,

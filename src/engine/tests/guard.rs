@@ -224,13 +224,27 @@ fn all_jobs_are_registered_again_where_one_was_lost_and_the_operator_is_told_onc
         bench.reply(vec![registered(gap())])
     };
     let jobs = |effects: &[Effect]| asked(effects).iter().map(|step| step.job().to_string()).collect::<Vec<_>>();
-    assert_eq!(jobs(&ask(&mut bench)), [""; 0], "all were registered a moment ago");
-    let mut bench = Bench::ready(&[job("a"), job("b")], 10);
-    bench.pass(secs(20));
+    let forgot = |jobs| Notice::StoreForgot { jobs, since: AT + 250 };
+    bench.pass(secs(1));
     let effects = ask(&mut bench);
     assert_eq!((jobs(&effects), notices(&effects)), (vec!["b".to_owned()], vec![]));
     let effects = bench.reply(vec![registered(gap())]);
-    assert_eq!((jobs(&effects), notices(&effects)), (vec![], vec![Notice::StoreForgot { jobs: 2, since: AT + 250 }]));
+    assert_eq!((jobs(&effects), notices(&effects)), (vec![], vec![forgot(2)]));
+    // A store that evicts: the next one is heeded, and said, a while later.
+    let another = || JobRecord { forgot_at: gap().forgot_at + 1, ..gap() };
+    let again = |bench: &mut Bench, record| {
+        bench.engine.outbox.want(Topic::Register(name("a")));
+        bench.tell(Event::Woke);
+        bench.reply(vec![registered(record)])
+    };
+    bench.pass(secs(1));
+    let effects = again(&mut bench, another());
+    assert_eq!((jobs(&effects), notices(&effects)), (vec![], vec![]));
+    bench.pass(secs(15));
+    let effects = again(&mut bench, another());
+    assert_eq!((jobs(&effects), notices(&effects)), (vec!["b".to_owned()], vec![]));
+    let effects = bench.reply(vec![registered(another())]);
+    assert_eq!((jobs(&effects), notices(&effects)), (vec![], vec![forgot(2)]));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::support::bench::program;
 use crate::support::daemon::Daemon;
 use crate::support::server::RedisServer;
 use chrono::DateTime;
+use chrono::Datelike;
 use chrono::TimeDelta;
 use chrono::Utc;
 use onecron::clock::Clock;
@@ -185,6 +186,28 @@ fn a_run_that_goes_on_while_the_store_is_emptied_is_recorded_and_none_runs_besid
     processes::until("its end is recorded", || !outcomes().is_empty());
     assert_eq!(outcomes(), [(began.tick.to_string(), "succeeded".to_owned())]);
     none_twice(&fleet);
+}
+
+/// No tick is due for months, so that nothing is asked about any job; one restart less, and the next tick of each would be
+/// refused. All are registered again within a moment, by all replicas, and each says so once.
+#[test]
+fn an_emptied_store_is_found_out_by_a_fleet_that_has_nothing_to_do() {
+    let Some(store) = forgetful() else { return };
+    let month = 1 + (DateTime::<Utc>::from_timestamp(wall(), 0).unwrap().month0() + 6) % 12;
+    let job = |number| format!("  - name: rare-{number}\n    schedule: \"0 0 1 {month} *\"\n    command: \"true\"\n");
+    let jobs: String = (0..5).map(job).collect();
+    let fleet = Fleet::start(&jobs, store, 2);
+    let server = fleet.store.server.as_ref().unwrap();
+    let known =
+        || (0..5).all(|number| server.command(&format!("EXISTS onecron:default:{{rare-{number}}}:job")) == ":1\r\n");
+    assert!(known());
+    server.command("FLUSHALL");
+    for daemon in &fleet.daemons {
+        let line = daemon.wait_for(|line| line["event"] == "store_forgot", Duration::from_secs(60));
+        assert_eq!((&line["level"], &line["jobs"]), (&Value::from("error"), &Value::from(5)));
+    }
+    processes::until("all jobs are registered again", known);
+    fleet.daemons.iter().for_each(|daemon| assert_eq!(daemon.events("store_forgot").len(), 1));
 }
 
 /// A cache on the same server pushes our records out.
