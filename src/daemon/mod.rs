@@ -68,6 +68,7 @@ use guard::Guard;
 use look::Look;
 use metered::Metered;
 use perform::Hands;
+use post::Past;
 use post::Post;
 use recovery::LookBacks;
 use reload::Cause;
@@ -383,7 +384,8 @@ impl Daemon {
         let engine = Engine::new(me.clone(), &table, clock.now());
         let engine = if store.has_clock() { engine } else { engine.without_store_clock() };
         let from = Sender { namespace: namespace.to_string(), replica: me.to_string() };
-        let post = Post::new(from, (jobs.clone(), Arc::clone(&clock)), Arc::clone(&metrics));
+        let past = Past::new(Arc::clone(&store), Handle::current());
+        let post = Post::new(from, (jobs.clone(), Arc::clone(&clock), past), Arc::clone(&metrics));
         let hands = Hands {
             board,
             store,

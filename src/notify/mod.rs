@@ -8,6 +8,7 @@
 //! only in the body that is sent.
 
 mod pagerduty;
+mod past;
 mod ping;
 mod slack;
 mod summary;
@@ -15,6 +16,8 @@ mod summary;
 mod tests;
 mod webhook;
 
+pub use past::is_over;
+pub use past::question;
 pub use ping::address as ping_address;
 
 use crate::job::JobName;
@@ -51,6 +54,14 @@ impl About {
         match self {
             Self::Start => "start",
             Self::Told(occasion) => occasion.as_str(),
+        }
+    }
+
+    /// Whether it is bad news, which a success ends.
+    pub const fn is_trouble(self) -> bool {
+        match self {
+            Self::Told(Occasion::Failure | Occasion::Missed | Occasion::Lost | Occasion::Stale) => true,
+            Self::Start | Self::Told(Occasion::Recovery | Occasion::Success) => false,
         }
     }
 }
@@ -100,6 +111,8 @@ pub struct Facts {
     pub last_success: String,
     /// How long there may be none.
     pub stale_after: Option<Duration>,
+    /// That is over already: the job has succeeded since.
+    pub recovered: bool,
 }
 
 /// Something that happened to a job.
@@ -158,6 +171,23 @@ impl Message {
     /// In one line.
     pub fn summary(&self) -> String {
         summary::of(self)
+    }
+
+    /// Says of those of its things that it shows, in their order, which are over already.
+    pub fn mark(&mut self, over: &[bool]) {
+        for (letter, is_over) in self.letters.iter_mut().zip(over) {
+            if letter.facts.recovered != *is_over {
+                let facts = Facts { recovered: *is_over, ..letter.facts.clone() };
+                *letter = Arc::new(Letter { facts, ..(**letter).clone() });
+            }
+        }
+    }
+
+    /// That its job is well again.
+    pub fn resolution(&self) -> Self {
+        let facts = Facts { outcome: "succeeded", ..Facts::default() };
+        let about = About::Told(Occasion::Recovery);
+        Self::of(about, vec![Arc::new(Letter { about, facts, ..self.first().clone() })])
     }
 
     /// The same message has the same name, however often it is sent: whoever gets it twice can tell.

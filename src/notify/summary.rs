@@ -18,6 +18,11 @@ pub(super) fn of(message: &Message) -> String {
 
 /// `onFailure` of one job: `nightly-sales failed: exit code 3`.
 pub(super) fn one(letter: &Letter) -> String {
+    let since = if letter.facts.recovered { "; it has succeeded since" } else { "" };
+    format!("{}{since}", what(letter))
+}
+
+fn what(letter: &Letter) -> String {
     let (job, facts) = (letter.job(), &letter.facts);
     match letter.about {
         About::Start => format!("{job} started"),
@@ -97,12 +102,27 @@ fn many(message: &Message) -> String {
     }
     let more = message.jobs.saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let well = message.letters.iter().filter(|letter| letter.facts.recovered).count();
+    let since = match well {
+        0 => String::new(),
+        well if well == message.count => "; all have succeeded since".to_owned(),
+        // Of more than are shown, nobody has looked.
+        well if message.count > message.letters.len() => {
+            format!("; of the first {}, {}", message.letters.len(), since(well))
+        }
+        well => format!("; {}", since(well)),
+    };
     let what = match (message.jobs, message.count) {
         (1, count) => format!("{count} runs of 1 job"),
         (jobs, count) if jobs == count => format!("{jobs} jobs"),
         (jobs, count) => format!("{count} runs of {jobs} jobs"),
     };
-    format!("{what} {verb}: {}{more}", names.join(", "))
+    format!("{what} {verb}: {}{more}{since}", names.join(", "))
+}
+
+fn since(well: usize) -> String {
+    let have = if well == 1 { "has" } else { "have" };
+    format!("{well} {have} succeeded since")
 }
 
 /// Two units are enough: `1h30m`, `450ms`.

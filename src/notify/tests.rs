@@ -162,6 +162,43 @@ fn what_happens_at_once_is_one_message_that_names_the_first_and_counts_all() {
 }
 
 #[test]
+fn what_is_over_when_it_is_told_says_so_in_every_form_and_its_resolution_closes_it() {
+    let [message] = &mut group(&pagerduty(), vec![failed("a")])[..] else { panic!("not one") };
+    let before = message.clone();
+    message.mark(&[true]);
+    assert_eq!(message.summary(), format!("{}; it has succeeded since", before.summary()));
+    assert_eq!(message.id(&sender()), before.id(&sender()), "it is the same message");
+    let item: Value = serde_json::from_str(&body(&NotifierKind::Webhook, message, (&sender(), "")).text).unwrap();
+    assert_eq!(item["items"][0]["recovered"], true);
+    for kind in kinds() {
+        assert!(shown(&kind, message).contains("it has succeeded since"), "{}", kind.as_str());
+    }
+    let resolved = shown(&pagerduty(), &message.resolution());
+    assert!(resolved.contains("resolve") && resolved.contains("onecron/shop/a"), "{resolved}");
+    message.mark(&[false]);
+    assert_eq!(*message, before, "it fails again");
+}
+
+#[test]
+fn of_many_it_is_said_how_many_are_over() {
+    let summary = |count: usize, over: usize| {
+        let letters = (0..count).map(|n| failed(&format!("job-{n:02}"))).collect();
+        let [message] = &mut group(&NotifierKind::Slack, letters)[..] else { panic!("more than one") };
+        let over: Vec<bool> = (0..message.letters.len()).map(|n| n < over).collect();
+        message.mark(&over);
+        message.summary()
+    };
+    assert_eq!(summary(2, 0), "2 jobs failed: job-00, job-01");
+    assert_eq!(summary(2, 1), "2 jobs failed: job-00, job-01; 1 has succeeded since");
+    assert_eq!(summary(2, 2), "2 jobs failed: job-00, job-01; all have succeeded since");
+    let names = "job-00, job-01, job-02, job-03, job-04";
+    assert_eq!(
+        summary(50, 20),
+        format!("50 jobs failed: {names} and 45 more; of the first 20, 20 have succeeded since")
+    );
+}
+
+#[test]
 fn what_happens_to_a_job_is_told_in_its_order_also_where_things_of_a_kind_are_told_together() {
     let abouts = |kind: &NotifierKind, letters| {
         group(kind, letters).iter().map(|m| (m.about.as_str(), m.count)).collect::<Vec<_>>()

@@ -77,6 +77,8 @@ pub(super) struct Item<'a> {
     last_success: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_after_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recovered: Option<bool>,
 }
 
 impl<'a> Item<'a> {
@@ -112,6 +114,7 @@ impl<'a> Item<'a> {
             failing_for_seconds: length(facts.failing_for),
             last_success: &facts.last_success,
             stale_after_seconds: length(facts.stale_after),
+            recovered: Some(true).filter(|_| facts.recovered),
         }
     }
 }

@@ -215,7 +215,7 @@ fn raise_events_of_notifiers() {
     let sent = Sent { notifier, kind, about, job, count: 1, status: Some(200), attempts: 1 };
     notify_sent(sent);
     notify_failed(sent, "POST ***: connect: connection refused");
-    notify_dropped("ops-chat", 7, "queue_full");
+    notify_dropped("ops-chat", 1, "recovered", Some(job));
 }
 
 /// Every event raised once in each of its forms, with all that is optional.

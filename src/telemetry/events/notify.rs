@@ -83,7 +83,9 @@ pub fn notify_failed(sent: Sent<'_>, error: &str) {
     sent_event!(WARN, "notify_failed", sent, "a notifier has not taken a message, which is given up", error);
 }
 
-/// There was no place, or no time, for so many things that somebody was to be told.
-pub fn notify_dropped(notifier: &str, count: u64, reason: &'static str) {
-    event!(WARN, "notify_dropped", "a notifier is not told of some things", notifier, count, reason);
+/// There was no place, or no time, for so many things that somebody was to be told, or no sense in it: then it is about one
+/// job.
+pub fn notify_dropped(notifier: &str, count: u64, reason: &'static str, job: Option<&JobName>) {
+    let job = job.map(JobName::as_str);
+    event!(WARN, "notify_dropped", "a notifier is not told of some things", notifier, job, count, reason);
 }

@@ -5,9 +5,11 @@ use crate::cluster::wall;
 use crate::processes;
 use crate::processes::until;
 use crate::support::daemon::LIMIT;
+use crate::support::web::Act;
 use crate::support::web::ok;
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// What identifies each of them.
 fn run_ids(items: &[Value]) -> Vec<String> {
@@ -140,4 +142,91 @@ fn a_job_without_a_success_is_told_to_be_stale_once_and_not_again_after_a_restar
     end(&mut fleet);
     assert_eq!(items(&web, "recovery").len(), 1);
     assert!(items(&web, "recovery")[0]["failures"].as_u64().unwrap() >= 4);
+}
+
+/// Whether it is about a failure, of whatever kind of notifier it is.
+fn is_failure(seen: &Seen) -> bool {
+    seen.body.contains("\"trigger\"") || seen.body.contains("failed") || seen.line.contains("/fail")
+}
+
+/// What came to a path, in its order.
+fn at(web: &Web, path: &str) -> Vec<Seen> {
+    let begin = format!("POST /{path}");
+    web.seen().into_iter().filter(|seen| seen.line.starts_with(&begin)).collect()
+}
+
+/// The two replicas of a fleet whose job fails once, when that was told: the one that ran it has been asked to end, so that
+/// it tells what it has to tell, and the other one has the next run.
+fn failed_once(web: &Web, notifiers: &[(&str, &str)], notify: &str) -> (Place, [Daemon; 2]) {
+    let notifiers: String = notifiers
+        .iter()
+        .map(|(name, kind)| format!("  {name}: {{{kind}, timeout: 3s, url: '{}'}}\n", web.url(&format!("/{name}"))))
+        .collect();
+    let command = "test -e done && exit 0; touch done; exit 1";
+    let job = format!("  - {{name: nightly, schedule: '*/2 * * * * *', command: '{command}', notify: {{{notify}}}}}\n");
+    let place = Place::new(&notifiers, &job);
+    let mut fleet = place.start_fleet(2);
+    let failed = |daemon: &Daemon| daemon.events("run_finished").iter().any(|line| line["outcome"] == "failed");
+    until("the job fails", || fleet.iter().any(failed));
+    let first = fleet.remove(fleet.iter().position(failed).unwrap());
+    first.signal(Signal::SIGTERM);
+    (place, [first, fleet.remove(0)])
+}
+
+#[test]
+fn a_failure_that_is_told_late_is_never_the_last_word_about_a_job_that_another_replica_found_well() {
+    // Each is silent at first, and takes everything from then on.
+    let web = Web::start(|seen| if is_failure(seen) && seen.connection <= 4 { vec![Act::Hold] } else { ok() });
+    let notifiers = [
+        ("pager", "type: pagerduty, routingKey: KEY"),
+        ("uptime", "type: ping"),
+        ("chat", "type: slack"),
+        ("manual", "type: pagerduty, routingKey: KEY"),
+    ];
+    let notify = "onFailure: [pager, uptime, chat, manual], onRecovery: [pager, chat], onSuccess: [uptime]";
+    let (_place, [mut first, mut other]) = failed_once(&web, &notifiers, notify);
+    other.wait_for_event("job_recovered");
+    assert_eq!(first.wait_for_exit(), 0);
+    other.signal(Signal::SIGTERM);
+    assert_eq!(other.wait_for_exit(), 0);
+
+    let pager: Vec<bool> = at(&web, "pager").iter().map(is_failure).collect();
+    assert_eq!((pager[0], pager.last()), (true, Some(&false)), "{pager:?}");
+    assert!(pager.iter().filter(|is_failure| **is_failure).count() == 1, "it was sent once, and not taken: {pager:?}");
+    let uptime: Vec<bool> = at(&web, "uptime").iter().map(is_failure).collect();
+    assert_eq!((uptime[0], uptime.iter().filter(|is_failure| **is_failure).count()), (true, 1), "{uptime:?}");
+    let dropped = first.events("notify_dropped");
+    assert_eq!(dropped.len(), 2, "{dropped:?}");
+    for line in &dropped {
+        assert_eq!(
+            (&line["reason"], &line["job"], &line["count"]),
+            (&"recovered".into(), &"nightly".into(), &1.into())
+        );
+    }
+    // A chat is told what it could not be told before, and that it is over.
+    let chat = at(&web, "chat").into_iter().rfind(is_failure).unwrap();
+    assert_eq!(body(&chat)["text"], "nightly failed: exit code 1; it has succeeded since");
+    // Where nothing is to close it, nothing is kept back: without a look, this would be the end of the others, too.
+    let manual = at(&web, "manual");
+    assert!(manual.len() >= 2 && is_failure(manual.last().unwrap()), "{manual:?}");
+}
+
+#[test]
+fn an_incident_that_is_opened_while_another_replica_closes_it_is_closed_after_that() {
+    let web =
+        Web::start(
+            |seen| {
+                if is_failure(seen) { [vec![Act::Wait(Duration::from_millis(2800))], ok()].concat() } else { ok() }
+            },
+        );
+    let pager = ("pager", "type: pagerduty, routingKey: KEY");
+    let (_place, [mut first, mut other]) = failed_once(&web, &[pager], "onFailure: [pager], onRecovery: [pager]");
+    other.wait_for_event("job_recovered");
+    assert_eq!(first.wait_for_exit(), 0);
+    other.signal(Signal::SIGTERM);
+    assert_eq!(other.wait_for_exit(), 0);
+    let pager: Vec<bool> = at(&web, "pager").iter().map(is_failure).collect();
+    assert_eq!(pager, [true, false, false], "the other one's end of it may have come before its begin");
+    let sent = first.events("notify_sent");
+    assert_eq!(sent.iter().map(|line| line["about"].clone()).collect::<Vec<_>>(), ["failure", "recovery"]);
 }

@@ -52,6 +52,8 @@ pub enum Act {
     Send(Vec<u8>),
     /// These bytes again and again, with a pause in between.
     Repeat(Vec<u8>, Duration),
+    /// Nothing, for so long.
+    Wait(Duration),
     /// Nothing, for ever.
     Hold,
     /// The connection breaks off.
@@ -223,6 +225,10 @@ async fn perform(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), act: Act) -
             }
             tokio::time::sleep(pause).await;
         },
+        Act::Wait(time) => {
+            tokio::time::sleep(time).await;
+            true
+        }
         Act::Hold => {
             // Until the other end is gone.
             let mut rest = [0; 1024];
