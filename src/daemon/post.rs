@@ -26,6 +26,7 @@ use chrono::DateTime;
 use chrono::Utc;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,12 +34,16 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tokio::time::timeout;
 
 /// So many things wait for a notifier at most.
 const QUEUE: usize = 1000;
 /// How long the end of a daemon waits for what is to be told.
 const FINISH_WITHIN: Duration = Duration::from_secs(10);
+/// The first thing for which there is no place is said at once, and how many more there were once in so long: they may come by
+/// the thousand.
+const SAY_EVERY: Duration = Duration::from_secs(30);
 
 /// A notifier as the table in force has it.
 #[derive(Clone, PartialEq, Eq)]
@@ -62,12 +67,36 @@ struct Count {
     waiting: AtomicU64,
     /// Letters for which there was no place, and of which that is not said yet.
     dropped: AtomicU64,
+    /// Whether it was said of others a moment ago, so that these wait.
+    is_said: AtomicBool,
     /// And those whose notifier has left the table.
     removed: AtomicU64,
 }
 
 impl Count {
-    /// Says how many there was no place for, since that was said last.
+    /// There was no place for a letter.
+    fn drop_one(&self, name: &str) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+        if !self.is_said.swap(true, Ordering::Relaxed) {
+            self.say_dropped(name);
+        }
+    }
+
+    /// Says from time to time, for ever, how many more there was no place for.
+    async fn keep_saying(&self, name: &str) {
+        loop {
+            sleep(SAY_EVERY).await;
+            self.sum_up(name);
+        }
+    }
+
+    /// Says how many there were since the last time. After a time without any, the next one is said at once again.
+    fn sum_up(&self, name: &str) {
+        let is_any = self.dropped.load(Ordering::Relaxed) > 0;
+        self.is_said.store(is_any, Ordering::Relaxed);
+        self.say_dropped(name);
+    }
+
     fn say_dropped(&self, name: &str) {
         say(name, self.dropped.swap(0, Ordering::Relaxed), "queue_full");
     }
@@ -180,7 +209,7 @@ impl Post {
         let is_put = line.letters.as_ref().is_some_and(|letters| letters.try_send(Arc::clone(letter)).is_ok());
         if !is_put {
             line.count.waiting.fetch_sub(1, Ordering::Relaxed);
-            line.count.dropped.fetch_add(1, Ordering::Relaxed);
+            line.count.drop_one(name);
             self.metrics.notified(name, Notified::Dropped, 1);
         }
     }
@@ -272,6 +301,23 @@ mod tests {
         assert!(!is_wanted(About::Told(Occasion::Success)) && !is_wanted(About::Told(Occasion::Recovery)));
     }
 
+    #[test]
+    fn the_first_thing_without_a_place_is_said_at_once_and_more_of_them_once_in_a_while() {
+        let count = Count::default();
+        let unsaid = || count.dropped.load(Ordering::Relaxed);
+        count.drop_one("hook");
+        assert_eq!(unsaid(), 0);
+        (0..5).for_each(|_| count.drop_one("hook"));
+        assert_eq!(unsaid(), 5);
+        count.sum_up("hook");
+        count.drop_one("hook");
+        assert_eq!(unsaid(), 1, "they go on, and wait for the next time");
+        count.sum_up("hook");
+        count.sum_up("hook");
+        count.drop_one("hook");
+        assert_eq!(unsaid(), 0, "after a while without any, it is said at once again");
+    }
+
     #[tokio::test]
     async fn in_the_end_all_that_was_dropped_is_counted_and_said_also_of_those_that_have_left() {
         let table = both();
@@ -279,7 +325,7 @@ mod tests {
             let (mut post, metrics) = post(&table);
             (0..QUEUE + 3).for_each(|_| post.tell(failure(&table)));
             let count = Arc::clone(&post.lines["hook"].count);
-            assert_eq!(count.dropped.load(Ordering::Relaxed), 3);
+            assert_eq!(count.dropped.load(Ordering::Relaxed), 2, "the first of three is said at once");
             if leaves {
                 post.follow(&self::table("", ""));
             }

@@ -78,10 +78,19 @@ enum Then {
 
 impl Carrier {
     /// Ends when the daemon does, or its notifier leaves the table, and what waited is told, or dropped.
-    pub async fn serve(mut self) {
+    pub async fn serve(self) {
+        let (name, count) = (self.name.clone(), Arc::clone(&self.count));
+        tokio::select! {
+            () = self.bring() => {}
+            // However long a message takes, what there was no place for is said.
+            () = count.keep_saying(&name) => {}
+        }
+        count.say_left(&name);
+    }
+
+    async fn bring(mut self) {
         while let Some(first) = self.letters.recv().await {
             let letters = self.gather(first).await;
-            self.count.say_dropped(&self.name);
             let kind = self.standing.borrow().spec.kind.clone();
             for mut message in notify::group(&kind, letters) {
                 if self.deliver(&mut message).await == Then::Resolve {
@@ -90,7 +99,6 @@ impl Carrier {
                 self.count.waiting.fetch_sub(message.count as u64, Ordering::Relaxed);
             }
         }
-        self.count.say_left(&self.name);
     }
 
     /// What else there is to tell, and what comes within a moment.
