@@ -37,7 +37,7 @@
 //! 8. [`admin`]: what people ask of a fleet, through its store. [`notify`]: what those are told whom jobs name.
 //! 9. [`server`]: what a daemon answers over HTTP.
 //! 10. [`clock`], [`secret`], [`telemetry`], [`cli`]: time, passwords, log lines, arguments. [`causes`], [`chance`], [`file`],
-//!     [`percent`], [`shell`]: one thing each that several of the others need.
+//!     [`percent`], [`plural`], [`shell`]: one thing each that several of the others need.
 //!
 //! A module uses modules of lower rank only (`tests/tidy.rs`). `docs/architecture.md` has more, `docs/guarantees.md`
 //! says what comes of it.
@@ -56,6 +56,7 @@ pub mod file;
 pub mod job;
 pub mod notify;
 pub mod percent;
+pub mod plural;
 pub mod schedule;
 pub mod secret;
 pub mod server;

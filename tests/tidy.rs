@@ -11,6 +11,7 @@ const RANKS: &[(&str, u8)] = &[
     ("chance", 0),
     ("file", 0),
     ("percent", 0),
+    ("plural", 0),
     ("schedule", 0),
     ("secret", 0),
     ("shell", 0),

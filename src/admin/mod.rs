@@ -1,6 +1,7 @@
 //! What people ask of a fleet, through its store: a run by hand, the end of one, that nothing is started. No daemon has
 //! to be reached for it: replicas obey the records, and learn from a presence where to look at once.
 
+mod condition;
 mod foreground;
 mod past;
 mod pauses;
@@ -9,6 +10,8 @@ mod runs;
 mod views;
 mod why;
 
+pub use condition::Condition;
+pub use condition::trouble;
 pub use foreground::Begun;
 pub use foreground::begin_here;
 pub use foreground::withdraw_own;

@@ -3,6 +3,7 @@
 use crate::job::Gathering;
 use crate::job::Presence;
 use crate::job::Tick;
+use crate::plural::counted;
 
 /// How many replicas are named.
 const NAMES_MOST: usize = 5;
@@ -42,7 +43,7 @@ pub fn there_at(gathering: &Gathering, at: i64, began: Option<&str>) -> Option<S
 
 fn with_table(replica: &Presence, at: i64) -> String {
     match replica.table_at(at) {
-        Some(term) => format!("{} with table {} ({} jobs)", replica.name, short(&term.revision), term.jobs),
+        Some(term) => format!("{} with table {} ({})", replica.name, short(&term.revision), counted(term.jobs, "job")),
         None => replica.name.to_string(),
     }
 }

@@ -298,6 +298,20 @@ impl RunView {
         }
     }
 
+    /// How it stands, in a word for people.
+    pub fn word(&self) -> &str {
+        match self.outcome.as_deref() {
+            Some(outcome) => outcome,
+            None if self.is_going() => "running",
+            None => self.state,
+        }
+    }
+
+    /// Whether its owner has begun it, and nobody knows of its end. Others that are open are claimed, or lost.
+    pub fn is_going(&self) -> bool {
+        self.state == RunState::Begun.as_str()
+    }
+
     /// Its tick.
     pub fn tick(&self) -> Option<Tick> {
         Tick::parse(&self.scheduled_for)

@@ -20,6 +20,7 @@ use crate::clock::SystemClock;
 use crate::config;
 use crate::config::Loaded;
 use crate::config::Severity;
+use crate::plural::counted;
 use crate::schedule::zone_data_version;
 use crate::store::Class;
 use crate::store::Probe;
@@ -134,8 +135,10 @@ fn look_at_table(args: &DoctorArgs, given: &ArgMatches) -> (Vec<Check>, Duration
     match found {
         Ok(Loaded { table, warnings, needs }) => {
             let missing = needs.missing_here(&sources);
-            let mut checks =
-                vec![Check::good("table", format!("{} jobs, revision {}", table.jobs.len(), table.revision))];
+            let mut checks = vec![Check::good(
+                "table",
+                format!("{}, revision {}", counted(table.jobs.len(), "job"), table.revision),
+            )];
             let problems = warnings.iter().chain(&missing);
             checks.extend(problems.map(|problem| Check::doubtful("table", problem.to_string(), "")));
             (checks, table.scheduler.clock_skew_tolerance, table_args::OK)
@@ -230,7 +233,7 @@ fn of_fleet(fleet: &FleetView) -> Vec<Check> {
     let mut checks = vec![match fleet.replicas.len() {
         0 => Check::doubtful("fleet", "no replica is there", "start daemons with this store and namespace"),
         1 => Check::doubtful("fleet", "1 replica is there", "two at least, or nothing runs while it is away"),
-        more => Check::good("fleet", format!("{more} replicas are there, {} jobs", fleet.jobs.len())),
+        more => Check::good("fleet", format!("{more} replicas are there, {}", counted(fleet.jobs.len(), "job"))),
     }];
     let gone: Vec<&str> = fleet.jobs.iter().filter(|job| is_gone(job)).map(|job| job.name.as_str()).collect();
     if !gone.is_empty() {

@@ -11,6 +11,7 @@ use super::table_args;
 use super::table_args::Format;
 use super::table_args::printable;
 use crate::admin;
+use crate::admin::Condition;
 use crate::admin::FleetView;
 use crate::admin::JobView;
 use crate::admin::RunView;
@@ -217,8 +218,7 @@ pub(super) fn is_gone(job: &JobView) -> bool {
 }
 
 fn is_failing(job: &JobView) -> bool {
-    !is_gone(job)
-        && (job.consecutive_failures > 0 || job.last_run().is_some_and(|run| run.is_failure() || run.is_missed()))
+    matches!(job.condition(), Condition::Failing | Condition::Missed)
 }
 
 fn needs_an_eye(job: &JobView) -> bool {
@@ -242,7 +242,7 @@ fn ago(instant: &str, now: DateTime<Utc>) -> String {
 
 /// How a tick stands, in a word or two.
 fn how(run: &RunView) -> String {
-    let word = run.outcome.as_deref().unwrap_or(run.state);
+    let word = run.word();
     let reason = if run.reason.is_empty() { String::new() } else { format!(" ({})", run.reason) };
     let code = run.exit_code.filter(|code| *code != 0).map(|code| format!(" ({code})")).unwrap_or_default();
     format!("{word}{reason}{code}")
@@ -255,12 +255,15 @@ fn row(cells: &[&str]) -> Vec<String> {
 fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str, &str)) -> io::Result<()> {
     let now = now_of(fleet);
     let count = fleet.jobs.iter().filter(|job| !is_gone(job)).count();
-    let wrong = fleet.jobs.iter().filter(|job| is_failing(job)).count();
-    let jobs = match (count, wrong) {
-        (0, _) => "no replica has registered a job".to_owned(),
-        (1, 0) => "the one job is in order".to_owned(),
-        (_, 0) => format!("all {count} jobs are in order"),
-        _ => format!("{wrong} of {count} jobs failed last or were missed"),
+    let wrong = [Condition::Failing, Condition::Missed].map(|wrong| {
+        let is_so = |job: &&JobView| job.condition() == wrong;
+        (fleet.jobs.iter().filter(is_so).count(), wrong)
+    });
+    let jobs = match (count, admin::trouble(&wrong, count)) {
+        (_, Some(trouble)) => trouble,
+        (0, None) => "no replica has registered a job".to_owned(),
+        (1, None) => "the one job is in order".to_owned(),
+        (_, None) => format!("all {count} jobs are in order"),
     };
     let replicas = match fleet.replicas.len() {
         0 => "no replica is there".to_owned(),
@@ -280,7 +283,7 @@ fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str,
     if !fleet.replicas.is_empty() {
         writeln!(out)?;
         let mut rows = vec![row(&["REPLICA", "HEARD", "VERSION", "REVISION", "JOBS", "RUNNING", "UP", "CLOCK"])];
-        let has = |run: &RunView, name: &str| run.replica == name && run.state == "begun";
+        let has = |run: &RunView, name: &str| run.replica == name && run.is_going();
         for replica in &fleet.replicas {
             let clock = replica.clock_offset_seconds.map_or_else(String::new, |ahead| format!("{ahead:+.3}s"));
             let state = if replica.draining { " (draining)" } else { "" };
@@ -301,10 +304,13 @@ fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str,
         }
         table_args::write_aligned(out, &rows)?;
     }
-    let running: Vec<RunView> = fleet.jobs.iter().flat_map(|job| job.running.iter().cloned()).collect();
-    if !running.is_empty() {
-        writeln!(out, "\nopen runs")?;
-        write_open_runs(out, &running, now)?;
+    let open = fleet.jobs.iter().flat_map(|job| job.running.iter().cloned());
+    let (going, others): (Vec<RunView>, Vec<RunView>) = open.partition(RunView::is_going);
+    for (title, runs) in [("running now", going), ("open, and not running", others)] {
+        if !runs.is_empty() {
+            writeln!(out, "\n{title}")?;
+            write_open_runs(out, &runs, now)?;
+        }
     }
     let wrong: Vec<&JobView> = fleet.jobs.iter().filter(|job| needs_an_eye(job)).collect();
     if !wrong.is_empty() {
@@ -320,12 +326,14 @@ fn write_jobs(out: &mut dyn Write, jobs: &[&JobView], now: DateTime<Utc>) -> io:
     }
     let mut rows = vec![row(&["JOB", "STATE", "SCHEDULE", "ZONE", "LAST", "ENDED", "FAILURES", "NEXT"])];
     for job in jobs {
-        let going = job.running.iter().any(|run| run.state == "begun");
-        let state = if going { "running" } else { job.running.first().map_or(job.state, |run| run.state) };
-        let state = if is_gone(job) { job.state } else { state };
+        let state = job.condition().as_str();
         let last = job.last_run().map(how).unwrap_or_default();
         let ended = job.last_run().and_then(|run| run.finished_at.as_deref()).map(|at| ago(at, now));
-        let next = job.next.first().map(|next| format!("{next} ({})", ago(next, now))).unwrap_or_default();
+        let next = match job.next.first() {
+            Some(_) if job.paused.is_some() => "not while paused".to_owned(),
+            Some(next) => format!("{next} ({})", ago(next, now)),
+            None => String::new(),
+        };
         let (ended, failures) = (ended.unwrap_or_default(), job.consecutive_failures.to_string());
         rows.push(row(&[&job.name, state, &job.schedule, &job.time_zone, &last, &ended, &failures, &next]));
     }

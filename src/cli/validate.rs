@@ -8,6 +8,7 @@ use crate::config;
 use crate::config::Loaded;
 use crate::config::Problem;
 use crate::config::Severity;
+use crate::plural::counted;
 use chrono::DateTime;
 use chrono::Utc;
 use clap::Args;
@@ -109,8 +110,4 @@ fn write_text(
         table_args::write_aligned(out, &rows)?;
     }
     writeln!(out, "good: {}, {found}, revision {}", counted(table.jobs.len(), "job"), table.revision)
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

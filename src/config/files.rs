@@ -1,6 +1,7 @@
 //! Reading the files of a table.
 
 use super::hash;
+use crate::plural::counted;
 use std::fs;
 use std::fs::File;
 use std::io;
@@ -197,7 +198,10 @@ fn missing_hint(path: &Path) -> String {
     match found.len() {
         0 => format!("the folder `{shown}` has no `.yaml` file: name one with `--jobs`"),
         1..=SHOWN => format!("the folder `{shown}` has {}", found.join(", ")),
-        count => format!("the folder `{shown}` has {} and {} others", found[..SHOWN].join(", "), count - SHOWN),
+        count => {
+            let (some, others) = (found[..SHOWN].join(", "), counted(count - SHOWN, "other"));
+            format!("the folder `{shown}` has {some} and {others}")
+        }
     }
 }
 

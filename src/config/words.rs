@@ -224,8 +224,11 @@ const FOREIGN_TOP: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Words for the values of a key, and what to say about each.
+type ForeignValues = [(&'static [&'static str], &'static str)];
+
 /// Words of GitHub Actions, Dkron, Ofelia and others for the values of `concurrencyPolicy`.
-const FOREIGN_POLICIES: &[(&[&str], &str)] = &[
+const FOREIGN_POLICIES: &ForeignValues = &[
     (
         &["cancel-in-progress", "cancel", "cancelother", "terminate", "terminateother", "kill", "stop", "restart"],
         "write `Replace`: the earlier run is stopped, and the later one begins when it is gone",
@@ -244,11 +247,41 @@ const FOREIGN_POLICIES: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Words of Kubernetes, systemd, Airflow and others for the values of `lostRunPolicy`.
+const FOREIGN_LOST: &ForeignValues = &[
+    (
+        &["restart", "onfailure", "on-failure", "always", "retry", "resume", "recover", "again", "yes", "true"],
+        "write `Rerun`: it is started again elsewhere, so that it may run twice. `Report` says that it was lost, and no more",
+    ),
+    (
+        &[
+            "never", "no", "none", "false", "ignore", "skip", "drop", "fail", "failed", "lost", "forget", "alert",
+            "notify",
+        ],
+        "write `Report`: it is said to be lost, and runs at most once. `Rerun` starts it again elsewhere",
+    ),
+];
+
+/// And for those of `catchUp`.
+const FOREIGN_CATCH_UP: &ForeignValues = &[
+    (
+        &["yes", "true", "on", "always", "persistent", "run", "fireonce", "once", "last", "newest"],
+        "write `Latest`: after an outage the newest late tick runs; or `All`: each of them",
+    ),
+    (&["every", "each", "backfill"], "write `All`: after an outage each late tick runs, one at a time"),
+    (&["no", "false", "off", "never", "skip", "ignore", "drop"], "write `None`: what is late does not run"),
+];
+
 /// What to say about a word that is no value of `key`, where other schedulers have it.
 pub(super) fn meant(key: &str, word: &str) -> Option<&'static str> {
+    let list = match key {
+        "concurrencyPolicy" => FOREIGN_POLICIES,
+        "lostRunPolicy" => FOREIGN_LOST,
+        "catchUp" => FOREIGN_CATCH_UP,
+        _ => return None,
+    };
     let word = word.to_lowercase();
-    let (_, text) = FOREIGN_POLICIES.iter().find(|(words, _)| words.contains(&word.as_str()))?;
-    (key == "concurrencyPolicy").then_some(*text)
+    list.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, text)| *text)
 }
 
 /// What to say about `key`, which does not exist at `level`.
@@ -352,13 +385,18 @@ mod tests {
 
     #[test]
     fn values_of_other_schedulers_are_translated() {
-        for (words, text) in FOREIGN_POLICIES {
-            for word in *words {
-                assert_eq!(meant("concurrencyPolicy", word), Some(*text));
-                assert_eq!(meant("lostRunPolicy", word), None);
+        let lists =
+            [("concurrencyPolicy", FOREIGN_POLICIES), ("lostRunPolicy", FOREIGN_LOST), ("catchUp", FOREIGN_CATCH_UP)];
+        for (key, list) in lists {
+            for (words, text) in list {
+                for word in *words {
+                    assert_eq!(meant(key, word), Some(*text), "{key}: {word}");
+                    assert_eq!(meant("dst", word), None);
+                }
             }
         }
         assert!(meant("concurrencyPolicy", "TerminateOther").unwrap().contains("`Replace`"));
+        assert!(meant("lostRunPolicy", "Restart").unwrap().starts_with("write `Rerun`"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::config::Severity;
 use crate::config::Source;
 use crate::job::JobTable;
 use crate::job::TableChanges;
+use crate::plural::counted;
 use crate::server::Board;
 use crate::server::Files;
 use crate::server::Refused;
@@ -345,8 +346,8 @@ impl Reloader {
         self.board.files_changed(Files { loaded_at: self.clock.now().wall, refused: None });
         if loses_most {
             let detail = format!(
-                "{removed} of {} jobs are gone with this change: if that is an accident, put them back; what runs goes on",
-                former.jobs.len()
+                "{removed} of {} gone with this change: if that is an accident, put them back; what runs goes on",
+                counted(former.jobs.len(), "job")
             );
             events::table_warning("W516", "", &detail);
         }

@@ -4,6 +4,7 @@ use super::JobName;
 use super::JobSpec;
 use super::NotifierSpec;
 use super::SchedulerSpec;
+use crate::plural::counted;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ impl TableChanges {
         let list = |what: &str, names: &[JobName]| {
             let shown: Vec<&str> = names.iter().take(NAMES_MOST).map(JobName::as_str).collect();
             let more = names.len() - shown.len();
-            let more = if more > 0 { format!(" and {more} others") } else { String::new() };
+            let more = if more > 0 { format!(" and {}", counted(more, "other")) } else { String::new() };
             (!names.is_empty()).then(|| format!("{what} {}{more}", shown.join(", ")))
         };
         let parts = [

@@ -5,15 +5,18 @@ use super::board::Standing;
 use super::board::StoreState;
 use super::fleet::Freshness;
 use super::fleet::Seen;
+use crate::admin::Condition;
 use crate::admin::JobView;
 use crate::admin::PauseView;
 use crate::admin::ReplicaView;
 use crate::admin::RunView;
+use crate::admin::trouble;
 use crate::clock::Now;
 use crate::job::Action;
 use crate::job::JobSpec;
 use crate::job::JobTable;
 use crate::job::Tick;
+use crate::plural::counted;
 use crate::schedule;
 use crate::schedule::zone_data_version;
 use chrono::DateTime;
@@ -131,7 +134,7 @@ pub struct Counts {
     pub paused: usize,
     /// The table suspends them.
     pub suspended: usize,
-    /// Runs of theirs are open.
+    /// Runs of theirs are going.
     pub running: usize,
 }
 
@@ -174,55 +177,6 @@ pub struct Job {
     pub labels: BTreeMap<String, String>,
     /// Where more of its runs are.
     pub history: String,
-}
-
-/// How a job is, from what matters most.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Condition {
-    /// Its last run failed.
-    Failing,
-    /// Its last tick was run by nobody.
-    Missed,
-    /// No success for too long.
-    Stale,
-    /// Somebody paused it.
-    Paused,
-    /// In order, with an open run.
-    Running,
-    /// In order.
-    Good,
-    /// The table suspends it.
-    Suspended,
-    /// No table has it any more.
-    Gone,
-}
-
-impl Condition {
-    /// All, from what matters most.
-    pub const ALL: [Self; 8] = [
-        Self::Failing,
-        Self::Missed,
-        Self::Stale,
-        Self::Paused,
-        Self::Running,
-        Self::Good,
-        Self::Suspended,
-        Self::Gone,
-    ];
-
-    /// The word for people and links.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Failing => "failing",
-            Self::Missed => "missed",
-            Self::Stale => "stale",
-            Self::Paused => "paused",
-            Self::Running => "running",
-            Self::Good => "good",
-            Self::Suspended => "suspended",
-            Self::Gone => "gone",
-        }
-    }
 }
 
 impl Job {
@@ -282,17 +236,7 @@ impl Job {
 
     /// How it is.
     pub fn condition(&self) -> Condition {
-        let last = |is: fn(&RunView) -> bool| self.last_run().is_some_and(is);
-        match self.state {
-            "gone" => Condition::Gone,
-            "suspended" => Condition::Suspended,
-            _ if self.consecutive_failures > 0 || last(RunView::is_failure) => Condition::Failing,
-            _ if last(RunView::is_missed) => Condition::Missed,
-            _ if self.stale => Condition::Stale,
-            "paused" => Condition::Paused,
-            _ if !self.running.is_empty() => Condition::Running,
-            _ => Condition::Good,
-        }
+        Condition::of((self.state, self.stale), (self.consecutive_failures, self.last_run()), &self.running)
     }
 }
 
@@ -412,32 +356,30 @@ impl Counts {
             stale: how_many(|job| job.stale),
             paused: how_many(|job| job.state == "paused"),
             suspended: how_many(|job| job.state == "suspended"),
-            running: how_many(|job| !job.running.is_empty()),
+            running: how_many(|job| job.running.iter().any(RunView::is_going)),
         }
     }
 }
 
 /// Everything in one sentence, and whether it is good.
 fn summary(counts: &Counts, (view, replicas): (&Freshness, usize), all_paused: bool) -> (bool, String) {
-    let jobs = |count: usize| if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") };
     if view.read_at.is_none() {
-        return (false, format!("{} in the table; the store has not told how they are", jobs(counts.all)));
+        let jobs = counted(counts.all, "job");
+        return (false, format!("{jobs} in the table; the store has not told how they are"));
     }
     let was = if view.stale { " (as it was known last)" } else { "" };
     if all_paused {
         return (false, format!("All jobs are paused{was}"));
     }
-    let found = [(counts.failing, "failing"), (counts.missed, "missed"), (counts.stale, "stale")];
-    let mut parts: Vec<String> =
-        found.iter().filter(|(count, _)| *count > 0).map(|(n, word)| format!("{n} {word}")).collect();
-    if replicas == 0 {
-        parts.push("no replica has been heard of".to_owned());
-    }
-    match (counts.all, parts.is_empty()) {
-        (0, true) => (!view.stale, format!("No jobs in the table{was}")),
-        (1, true) => (!view.stale, format!("The one job is in order{was}")),
-        (all, true) => (!view.stale, format!("All {all} jobs are in order{was}")),
-        (all, false) => (false, format!("{} of {}{was}", parts.join(", "), jobs(all))),
+    let found =
+        [(counts.failing, Condition::Failing), (counts.missed, Condition::Missed), (counts.stale, Condition::Stale)];
+    match (counts.all, trouble(&found, counts.all)) {
+        (_, Some(trouble)) if replicas == 0 => (false, format!("{trouble}, no replica has been heard of{was}")),
+        (all, None) if replicas == 0 => (false, format!("No replica has been heard of, {}{was}", counted(all, "job"))),
+        (_, Some(trouble)) => (false, format!("{trouble}{was}")),
+        (0, None) => (!view.stale, format!("No jobs in the table{was}")),
+        (1, None) => (!view.stale, format!("The one job is in order{was}")),
+        (all, None) => (!view.stale, format!("All {all} jobs are in order{was}")),
     }
 }
 

@@ -117,7 +117,7 @@ fn a_failing_job_is_seen_first_and_leads_to_its_run() {
     assert_eq!(browser.title(), "1 failing of 4 jobs · onecron");
     says(&browser, &["1 failing of 4 jobs", "Needs a look", "report", "failing", "exit code 3", "mails", "good"]);
     inspect(&browser, (&address, "/jobs/report"), "failing-job");
-    says(&browser, &["report", "failing", "Totals per customer", "What became of its ticks", "exit code 3"]);
+    says(&browser, &["report", "failing", "Totals per customer", "What became of its runs", "exit code 3"]);
     says(&browser, &["onFailure", "ops-chat, the-on-call-of-the-teams", "onRecovery", "ops-chat", "team", "Runbook"]);
     inspect(&browser, (&address, &format!("/runs/{run}")), "failing-run");
     says(&browser, &[&run, "failed", "exit code 3", &format!("onecron show {run} --store {store}")]);
@@ -134,7 +134,7 @@ fn a_job_without_success_for_too_long_is_seen() {
     inspect(&browser, (&address, "/"), "stale");
     says(&browser, &["1 stale of 4 jobs", "Needs a look", "invoices", "stale", "none yet"]);
     browser.open(&format!("http://{address}/jobs/invoices"));
-    says(&browser, &["invoices", "stale", "No tick has been decided yet.", "Stale after"]);
+    says(&browser, &["invoices", "stale", "There has been none yet.", "Stale after"]);
 }
 
 #[test]

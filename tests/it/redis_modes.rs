@@ -122,7 +122,7 @@ async fn what_no_replica_confirms_is_no_answer_until_one_does() {
     let store = open(&format!("{}?wait-replicas=1", server.url()), "default");
     let error = store.apply(&[register(1)]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotDurable);
-    assert!(error.to_string().contains("0 of 1 replicas confirmed within 500 ms"), "{error}");
+    assert!(error.to_string().contains("0 of 1 replica confirmed within 500 ms"), "{error}");
     let plain = open(&server.url(), "default");
     assert_eq!(verdicts(&plain, &[register(1), claim(1, "web-2")]).await[1], Verdict::Won);
     assert_eq!(store.apply(&[claim(1, "web-1")]).await.unwrap_err().kind, ErrorKind::NotDurable, "nor is a loss");

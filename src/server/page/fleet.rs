@@ -4,20 +4,21 @@ use super::Look;
 use super::ago;
 use super::how;
 use super::moment;
+use super::open_runs;
 use super::outcome;
 use super::page;
-use super::runs;
 use super::short;
 use super::took;
+use crate::admin::Condition;
 use crate::admin::ReplicaView;
 use crate::admin::RunView;
 use crate::admin::silence;
 use crate::job::JobTable;
 use crate::job::Tick;
+use crate::plural::counted;
 use crate::server::Site;
 use crate::server::api::query;
 use crate::server::problem::Problem;
-use crate::server::view::Condition;
 use crate::server::view::Job;
 use crate::server::view::parse;
 use axum::extract::RawQuery;
@@ -63,15 +64,12 @@ pub async fn fleet(State(site): State<Arc<Site>>, raw: RawQuery) -> Result<Respo
     let filter = Filter { name: query.remove("name").unwrap_or_default(), state };
     let look = site.look().await;
     let table = site.parts.board.standing().table;
-    let running: Vec<RunView> = look.jobs.iter().flat_map(|job| job.running.clone()).collect();
+    let open: Vec<RunView> = look.jobs.iter().flat_map(|job| job.running.clone()).collect();
     let now = look.now.wall;
     let body = html! {
         (verdict(&look))
         (jobs(&look, &filter))
-        section aria-labelledby="running" {
-            h2 #running { "Running now" }
-            @if running.is_empty() { p { "Nothing is running." } } @else { (runs("Open runs of all jobs", &running, now, true)) }
-        }
+        (open_runs(&open, now, true))
         section aria-labelledby="coming" {
             h2 #coming { "Coming up" }
             (coming(&look, &table, now))
@@ -264,7 +262,7 @@ fn strip(look: &Look) -> Markup {
             }
             dl {
                 dt { "Store" } dd { (status.store.state) ", " code { (status.store.url) } }
-                dt { "Table" } dd { code { (short(&status.table.revision)) } ", " (status.table.jobs) " jobs, loaded " (moment(&status.table.loaded_at, now)) }
+                dt { "Table" } dd { code { (short(&status.table.revision)) } ", " (counted(status.table.jobs, "job")) ", loaded " (moment(&status.table.loaded_at, now)) }
                 dt { "Zone data" } dd { (status.table.zone_data) }
             }
         }
@@ -280,7 +278,7 @@ fn past(replica: &ReplicaView, now: DateTime<Utc>) -> Markup {
             td data-label="Until" { (at(&replica.seen_at)) @if !replica.left { ", then silent" } }
             td data-label="Tables" {
                 @for table in &replica.tables {
-                    p { code { (short(&table.revision)) } " (" (table.jobs) " jobs) since " (at(&table.since)) }
+                    p { code { (short(&table.revision)) } " (" (counted(table.jobs, "job")) ") since " (at(&table.since)) }
                 }
             }
         }
@@ -290,7 +288,7 @@ fn past(replica: &ReplicaView, now: DateTime<Utc>) -> Markup {
 fn member(replica: &ReplicaView, now: DateTime<Utc>) -> Markup {
     html! {
         tr {
-            th scope="row" data-label="Replica" { (replica.name) @if replica.draining { " (ending)" } }
+            th scope="row" data-label="Replica" { (replica.name) @if replica.draining { " (draining)" } }
             td data-label="Version" { (replica.version) }
             td data-label="Table" { code { (short(&replica.revision)) } }
             td data-label="Up since" { @if parse(&replica.up_since).is_some() { (moment(&replica.up_since, now)) } }

@@ -1,10 +1,11 @@
-//! `/jobs/{name}`: one job, what became of its ticks, and what can be done.
+//! `/jobs/{name}`: one job, what became of its runs, and what can be done.
 
 use super::Look;
 use super::commands::commands;
 use super::fleet::condition;
 use super::moment;
 use super::nothing;
+use super::open_runs;
 use super::page;
 use super::plain;
 use super::runs;
@@ -60,7 +61,7 @@ fn body(look: &Look, job: &Job, spec: Option<&JobSpec>, past: Result<Vec<RunView
     let shown = &past[..past.len().min(HISTORY)];
     // The past is newer than the look at what runs.
     let is_open = |run: &&RunView| !past.iter().any(|done| done.run_id == run.run_id);
-    let running: Vec<RunView> = job.running.iter().filter(is_open).cloned().collect();
+    let open: Vec<RunView> = job.running.iter().filter(is_open).cloned().collect();
     html! {
         h1 { (job.name) }
         p.verdict { (condition(job)) " " (job.description) }
@@ -70,13 +71,11 @@ fn body(look: &Look, job: &Job, spec: Option<&JobSpec>, past: Result<Vec<RunView
         @if job.state == "gone" {
             p { "No replica that is there has this job in its table. What is known of it is kept for a month." }
         }
-        @if !running.is_empty() {
-            section aria-labelledby="running" { h2 #running { "Running now" } (runs("Open runs", &running, now, false)) }
-        }
+        @if !open.is_empty() { (open_runs(&open, now, false)) }
         section aria-labelledby="past" {
-            h2 #past { "What became of its ticks" }
+            h2 #past { "What became of its runs" }
             @if let Some(detail) = missing { p.note { "Only the newest are shown: " (detail) } }
-            @if shown.is_empty() { p { "No tick has been decided yet." } } @else {
+            @if shown.is_empty() { p { "There has been none yet." } } @else {
                 (timeline(shown))
                 (runs(if past.len() > shown.len() { "The newest" } else { "All that are kept" }, shown, now, false))
             }

@@ -60,7 +60,7 @@ fn page(status: StatusCode, title: &str, look: &Look, body: &Markup) -> Response
                     (body)
                 }
                 footer {
-                    p { "As " (look.status.replica) " (" (look.status.version) ") sees it at " (clock(look)) ". This page is read again every " (REFRESH) " s." }
+                    p { "As " (look.status.replica) " (" (look.status.version) ") sees it at " (clock(look)) (age(look)) ". This page is read again every " (REFRESH) " s." }
                 }
             }
         }
@@ -74,6 +74,11 @@ fn page(status: StatusCode, title: &str, look: &Look, body: &Markup) -> Response
 
 fn clock(look: &Look) -> Markup {
     html! { time datetime=(look.status.at) { (look.now.wall.format("%Y-%m-%d %H:%M:%S UTC")) } }
+}
+
+/// How old is what it shows of the fleet: some seconds, and more while the store cannot be read.
+fn age(look: &Look) -> Markup {
+    html! { @if let Some(at) = &look.status.view.read_at { ", by the fleet's records as they were read " (ago(at, look.now.wall)) } }
 }
 
 /// What is wrong with more than a job.
@@ -164,7 +169,10 @@ fn outcome(run: &RunView) -> (&'static str, &'static str, &str) {
         Some("missed") => ("late", "!", "missed"),
         Some(word @ ("skipped" | "cancelled" | "replaced")) => ("mute", "–", word),
         Some(word) => ("bad", "✗", word),
-        None => ("run", "▸", if run.state == "begun" { "running" } else { run.state }),
+        None if run.is_going() => ("run", "▸", run.word()),
+        // Its outcome is open where it is started again.
+        None if run.state == "lost" => ("bad", "✗", run.state),
+        None => ("mute", "▹", run.state),
     }
 }
 
@@ -187,13 +195,31 @@ fn took(run: &RunView) -> String {
     run.duration_seconds.map(|seconds| format!("{:?}", milliseconds(seconds))).unwrap_or_default()
 }
 
+/// Those that are going, and those of which nothing is known to be going.
+fn open_runs(open: &[RunView], now: DateTime<Utc>, with_job: bool) -> Markup {
+    let (going, others): (Vec<_>, Vec<_>) = open.iter().cloned().partition(RunView::is_going);
+    html! {
+        section aria-labelledby="running" {
+            h2 #running { "Running now" }
+            @if going.is_empty() { p { "Nothing is running." } } @else { (runs("Runs that have begun", &going, now, with_job)) }
+        }
+        @if !others.is_empty() {
+            section aria-labelledby="open" {
+                h2 #open { "Open, and not running" }
+                p.note { "Ordered or claimed: about to begin, or waiting. Lost: the replica that had it is gone, and what it started may not have ended." }
+                (runs("Runs that have not begun, or have no replica any more", &others, now, with_job))
+            }
+        }
+    }
+}
+
 /// Runs, one in each line.
 fn runs(caption: &str, runs: &[RunView], now: DateTime<Utc>, with_job: bool) -> Markup {
     html! {
         table {
             caption { (caption) }
             thead { tr {
-                th scope="col" { @if with_job { "Run" } @else { "Tick" } }
+                th scope="col" { "Run" }
                 th scope="col" { "How" }
                 th scope="col" { "Took" }
                 th scope="col" { "Began or ended" }
@@ -202,7 +228,7 @@ fn runs(caption: &str, runs: &[RunView], now: DateTime<Utc>, with_job: bool) -> 
             tbody {
                 @for run in runs {
                     tr {
-                        th scope="row" data-label=(if with_job { "Run" } else { "Tick" }) {
+                        th scope="row" data-label="Run" {
                             a href={ "/runs/" (run.run_id) } { @if with_job { (run.run_id) } @else { (run.scheduled_for) } }
                         }
                         td data-label="How" { (how(run)) }

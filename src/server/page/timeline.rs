@@ -1,9 +1,10 @@
-//! The last ticks of a job as a picture: a bar for each, the oldest at the left, as high as it took long. What it shows
+//! The last runs of a job as a picture: a bar for each, the oldest at the left, as high as it took long. What it shows
 //! stands in words beside it.
 
 use super::outcome;
 use super::took;
 use crate::admin::RunView;
+use crate::plural::counted;
 use maud::Markup;
 use maud::html;
 use std::collections::BTreeMap;
@@ -24,8 +25,13 @@ pub fn timeline(runs: &[RunView]) -> Markup {
     }
     let words: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
     let (Some(newest), Some(oldest)) = (runs.first(), runs.last()) else { return html! {} };
-    let words =
-        format!("{} ticks from {} to {}: {}", runs.len(), oldest.scheduled_for, newest.scheduled_for, words.join(", "));
+    let words = format!(
+        "{} from {} to {}: {}",
+        counted(runs.len(), "run"),
+        oldest.scheduled_for,
+        newest.scheduled_for,
+        words.join(", ")
+    );
     html! {
         figure {
             svg.timeline role="img" aria-label=(words) viewBox={ "0 0 " (runs.len() * WIDTH) " " (HEIGHT + 2.0) } width=(runs.len() * WIDTH) height=(HEIGHT + 2.0) {

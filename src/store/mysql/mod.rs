@@ -250,7 +250,10 @@ fn classify(error: &sqlx::Error) -> Failure {
         }
         1045 | 1698 => Failure {
             barred: true,
-            ..misconfigured(format!("the server does not accept user and password: check both ({text})"))
+            ..misconfigured(format!(
+                "the server does not accept user and password: check both{} ({text})",
+                other_account(text)
+            ))
         },
         3159 => Failure { barred: true, ..misconfigured(format!("the server does not let us in ({text})")) },
         1044 | 1049 | 1142 | 1143 | 1227 | 1370 => misconfigured(format!(
@@ -263,6 +266,17 @@ fn classify(error: &sqlx::Error) -> Failure {
         number => not_sent(format!("{text} ({number})")),
     };
     Failure { code: found.number().to_string(), ..failure }
+}
+
+/// What else may be so of an account that is denied: the server chooses it by user and host, the host first, and new
+/// installations may have accounts for `localhost` that any user fits.
+fn other_account(denied: &str) -> String {
+    let account = denied.split_once("user ").and_then(|(_, rest)| rest.split_whitespace().next());
+    let Some((user, host)) = account.and_then(|account| account.split_once('@')) else { return String::new() };
+    format!(
+        ". If {user}@'%' is an account there, another one for {host} may come before it, as one without a name does \
+         (''@{host}): remove that one, or make {user}@{host} too"
+    )
 }
 
 #[cfg(test)]
@@ -282,6 +296,14 @@ mod tests {
         let classify = |text: &str| classify(&sqlx::Error::Configuration(text.into())).detail;
         assert!(classify("RSA auth backend disabled; enable feature `mysql-rsa`").contains("needs TLS: turn it on"));
         assert_eq!(classify("another"), "another");
+    }
+
+    #[test]
+    fn a_user_who_is_denied_may_be_there_for_another_host() {
+        let told = other_account("Access denied for user 'onecron'@'localhost' (using password: YES)");
+        assert!(told.contains("If 'onecron'@'%' is an account") && told.contains("make 'onecron'@'localhost' too"));
+        assert!(told.contains("(''@'localhost'): remove that one"), "{told}");
+        assert_eq!(other_account("no such words"), "");
     }
 
     #[test]

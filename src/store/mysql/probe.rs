@@ -1,5 +1,6 @@
 //! What a MySQL or MariaDB is worth as it is set up.
 
+use crate::plural::counted;
 use crate::store::Class;
 use crate::store::Finding;
 use crate::store::Probe;
@@ -125,7 +126,7 @@ impl Told {
         if replicas > 0 && !semi {
             let wanted = "semi-synchronous replication (AFTER_SYNC, a very long timeout): the promotion of a replica can lose \
                           the last seconds, whose ticks are then refused";
-            find("replication", format!("{replicas} replicas that nobody waits for"), wanted);
+            find("replication", format!("{} that nobody waits for", counted(replicas, "replica")), wanted);
         }
         let denied = self.get("denied");
         if !denied.is_empty() {

@@ -13,6 +13,7 @@ use super::identity::Found;
 use super::identity::Heartbeat;
 use super::scripts::Scripts;
 use super::sentinel;
+use crate::plural::counted;
 use crate::store::ErrorKind;
 use crate::store::Identity;
 use crate::store::place::Place;
@@ -317,8 +318,9 @@ fn send(
 fn not_durable(confirmed: i64, wanted: u32) -> Failure {
     let millis = CONFIRM_WITHIN.as_millis();
     let detail = format!(
-        "{confirmed} of {wanted} replicas confirmed within {millis} ms what was written, so a failover may undo it: \
-         look at the replicas of the server, or write `?wait-replicas=0` behind the URL of one that is to have none"
+        "{confirmed} of {} confirmed within {millis} ms what was written, so a failover may undo it: \
+         look at the replicas of the server, or write `?wait-replicas=0` behind the URL of one that is to have none",
+        counted(wanted, "replica")
     );
     Failure::new(ErrorKind::NotDurable, detail, false)
 }

@@ -45,7 +45,7 @@ fn the_commands_show_what_the_store_knows() {
         assert!(status["jobs"][0]["consecutive_failures"].as_u64().unwrap() >= 3, "{status}");
         assert_eq!(status["jobs"][2]["last_runs"], Value::Array(Vec::new()));
         let text = told(&fleet, "status");
-        assert!(text.starts_with("1 of 3 jobs failed last or were missed; 2 replicas are there"), "{text}");
+        assert!(text.starts_with("1 failing of 3 jobs; 2 replicas are there"), "{text}");
         assert_eq!(ask(&fleet, "status --check").0, 3);
         assert_eq!(names(&json(&fleet, "jobs --failed")), ["bad"]);
         assert_eq!(json(&fleet, "runs seldom"), Value::Array(Vec::new()));
