@@ -20,7 +20,6 @@ pub use pauses::pause;
 pub use pauses::pause_all;
 pub use pauses::resume;
 pub use pauses::resume_all;
-pub use refusal::DOCTOR_LOOKS;
 pub use refusal::Refusal;
 pub use runs::Ordered;
 pub use runs::Wanted;

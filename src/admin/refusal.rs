@@ -10,9 +10,6 @@ use crate::job::Tick;
 use crate::store::Error;
 use crate::store::ErrorKind;
 
-/// What the hint for a store that does not answer ends with; the doctor itself leaves it out.
-pub const DOCTOR_LOOKS: &str = " `onecron doctor` looks at it";
-
 /// See the module. The texts say what was found, and [`Refusal::hint`] what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
@@ -108,11 +105,20 @@ impl Refusal {
 
     /// What to do, where there is something.
     pub fn hint(&self) -> Option<String> {
+        let hint = self.hint_of_doctor()?;
+        Some(if self.is_unreached() { format!("{hint} `onecron doctor` looks at it") } else { hint })
+    }
+
+    /// Whether the store may not be there at all.
+    fn is_unreached(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind == ErrorKind::NotSent && !error.store.starts_with("sqlite:"))
+    }
+
+    /// The same for who has just had the doctor look.
+    pub fn hint_of_doctor(&self) -> Option<String> {
         Some(match self {
-            Self::Store(error) if error.kind == ErrorKind::NotSent && !error.store.starts_with("sqlite:") => {
-                format!(
-                    "if no server answers there: is one of this kind there, and are host and port right?{DOCTOR_LOOKS}"
-                )
+            Self::Store(_) if self.is_unreached() => {
+                "if no server answers there: is one of this kind there, and are host and port right?".into()
             }
             Self::Store(_) | Self::Over { .. } => return None,
             Self::NoJob { known, .. } if known.is_empty() => {
@@ -159,7 +165,10 @@ mod tests {
             ("sqlite:onecron.db", ErrorKind::NotSent, false),
         ] {
             let error = Error { kind, operation: doing::JOBS, store: store.into(), detail: "no".into() };
-            assert_eq!(Refusal::from(error).hint().is_some(), has_hint, "{store} {kind:?}");
+            let refusal = Refusal::from(error);
+            let names_doctor = |hint: Option<String>| hint.map(|hint| hint.contains("doctor"));
+            assert_eq!(names_doctor(refusal.hint()), has_hint.then_some(true), "{store} {kind:?}");
+            assert_eq!(names_doctor(refusal.hint_of_doctor()), has_hint.then_some(false), "{store} {kind:?}");
         }
     }
 }

@@ -153,11 +153,12 @@ fn look_at_table(args: &DoctorArgs, given: &ArgMatches) -> (Vec<Check>, Duration
 
 /// What is found of a store, and an exit code.
 fn look_at_store(store: &dyn Store, tolerance: Duration) -> (Vec<Check>, i32) {
-    let found = wait_for(async {
+    let asked = async {
         let clock = ask_the_time(store).await?;
-        Ok((clock, store.probe().await?, admin::fleet(store, 1).await?))
-    });
-    match found {
+        Ok::<_, Refusal>((clock, store.probe().await?, admin::fleet(store, 1).await?))
+    };
+    let found = wait_for(async { Ok(asked.await) });
+    match found.and_then(|found| found.map_err(|refusal| Failed { hint: refusal.hint_of_doctor(), ..refusal.into() })) {
         Ok((clock, probe, fleet)) => {
             let mut checks = of_probe(store.url(), &probe);
             let (took, ahead) = clock;
@@ -167,9 +168,7 @@ fn look_at_store(store: &dyn Store, tolerance: Duration) -> (Vec<Check>, i32) {
         }
         Err(failed) => {
             let code = if failed.code == table_args::CONFIG { table_args::CONFIG } else { UNAVAILABLE };
-            let hint = failed.hint.unwrap_or_default();
-            let hint = hint.strip_suffix(admin::DOCTOR_LOOKS).unwrap_or(&hint); // which it does
-            (vec![Check::bad("store", failed.message, hint)], code)
+            (vec![Check::bad("store", failed.message, failed.hint.unwrap_or_default())], code)
         }
     }
 }
