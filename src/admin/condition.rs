@@ -81,3 +81,37 @@ pub fn trouble(counts: &[(usize, Condition)], all: usize) -> Option<String> {
     let parts: Vec<String> = found.map(|(count, condition)| format!("{count} {}", condition.as_str())).collect();
     (!parts.is_empty()).then(|| format!("{} of {}", parts.join(", "), counted(all, "job")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::JobName;
+    use crate::job::ReplicaId;
+    use crate::job::RunRecord;
+    use crate::job::RunState;
+    use crate::job::Tick;
+
+    #[test]
+    fn a_job_is_told_by_what_matters_most_and_runs_only_with_a_run_that_is_going() {
+        let open = |state| {
+            let claimed = RunRecord::claimed(Tick::from_seconds(0), &ReplicaId::new("web", "1"));
+            [RunView::of_record(&JobName::new("a").unwrap(), &RunRecord { state, ..claimed })]
+        };
+        let of = |state: &str, failures, open: &[RunView]| Condition::of((state, false), (failures, None), open);
+        assert_eq!(of("active", 0, &open(RunState::Begun)), Condition::Running);
+        for state in [RunState::Claimed, RunState::Abandoned, RunState::Lost] {
+            assert_eq!(of("active", 0, &open(state)), Condition::Good, "{state:?}");
+        }
+        assert_eq!(of("paused", 1, &open(RunState::Begun)), Condition::Failing);
+        assert_eq!(of("gone", 1, &[]), Condition::Gone);
+        assert_eq!(Condition::of(("paused", true), (0, None), &[]), Condition::Stale);
+    }
+
+    #[test]
+    fn what_is_wrong_is_counted_in_words() {
+        let counts = [(2, Condition::Failing), (0, Condition::Missed), (1, Condition::Stale)];
+        assert_eq!(trouble(&counts, 5).unwrap(), "2 failing, 1 stale of 5 jobs");
+        assert_eq!(trouble(&[(1, Condition::Missed)], 1).unwrap(), "1 missed of 1 job");
+        assert_eq!(trouble(&[(0, Condition::Missed)], 1), None);
+    }
+}

@@ -48,6 +48,7 @@ fn the_page_says_at_a_glance_what_is_wrong_and_leads_to_the_run() {
     {
         place(text);
     }
+    assert!(page.contains("by the fleet's records as they were read"), "{page}");
     let job = body(&address, "/jobs/bad");
     let run = format!("/runs/{}", finished["run_id"].as_str().unwrap());
     for text in ["<svg", "aria-label", run.as_str(), "exit code 3", "onecron trigger bad", "concurrencyPolicy: Forbid"]

@@ -58,6 +58,7 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use crate::clock::SystemClock;
     use crate::daemon::tests::Broken;
     use crate::job::Claim;
@@ -78,7 +79,6 @@ mod tests {
     use crate::notify::Facts;
     use crate::store::MemoryStore;
     use chrono::DateTime;
-    use chrono::Utc;
 
     /// A job of every minute, with an hour of past to work with.
     struct Job {
@@ -94,7 +94,7 @@ mod tests {
             let source = crate::config::Source::new("jobs.yaml", text.into());
             let spec = Arc::clone(&crate::config::load(&[source], DateTime::default()).unwrap().table.jobs[0]);
             let (me, store) = (ReplicaId::new("web", "1"), Arc::new(MemoryStore::new(Arc::new(SystemClock))));
-            let job = Self { store, spec, me, first: Utc::now().timestamp() / 60 * 60 - 3000 };
+            let job = Self { store, spec, me, first: SystemClock.now().wall.timestamp() / 60 * 60 - 3000 };
             let registration = Registration {
                 job: job.spec.name.clone(),
                 schedule: "* * * * *".into(),

@@ -252,6 +252,34 @@ fn nothing(status: StatusCode, title: &str, detail: &str, look: &Look) -> Respon
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::JobName;
+    use crate::job::Outcome;
+    use crate::job::ReplicaId;
+    use crate::job::RunRecord;
+    use crate::job::RunState;
+    use crate::job::Tick;
+
+    fn open(second: i64, state: RunState, outcome: Option<Outcome>) -> RunView {
+        let claimed = RunRecord::claimed(Tick::from_seconds(second), &ReplicaId::new("web", "1"));
+        RunView::of_record(&JobName::new("a").unwrap(), &RunRecord { state, outcome, ..claimed })
+    }
+
+    #[test]
+    fn what_is_lost_or_has_not_begun_stands_apart_from_what_is_running() {
+        let lost = [open(0, RunState::Lost, Some(Outcome::Lost)), open(1, RunState::Lost, None)];
+        let others = [open(2, RunState::Begun, None), open(3, RunState::Claimed, None)];
+        let all = [&lost[..], &others[..]].concat();
+        let shown = open_runs(&all, DateTime::UNIX_EPOCH, true).into_string();
+        let (running, open) = shown.split_once("Open, and not running").unwrap();
+        for (at, run) in all.iter().enumerate() {
+            assert_eq!(running.contains(&run.run_id), at == 2, "{shown}");
+            assert_eq!(open.contains(&run.run_id), at != 2, "{shown}");
+        }
+        let words = all.iter().map(|run| (outcome(run).0, outcome(run).2)).collect::<Vec<_>>();
+        assert_eq!(words, [("bad", "lost"), ("bad", "lost"), ("run", "running"), ("mute", "claimed")]);
+        let none = open_runs(&lost, DateTime::UNIX_EPOCH, true).into_string();
+        assert!(none.contains("Nothing is running."), "{none}");
+    }
 
     #[test]
     fn a_distance_in_time_is_told_in_few_words() {
