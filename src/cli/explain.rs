@@ -112,20 +112,26 @@ pub fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write, now: Da
 }
 
 fn explained(args: &ExplainArgs, now: DateTime<Utc>) -> Result<Vec<Explained>, Refusal> {
-    let zone = schedules::zone(&args.timezone)?;
-    let explain = |text: &String| {
-        let words = schedule::explain(text, &args.job)?;
-        Ok(Explained::new(words, &Schedule::parse(text, &zone, &args.job)?, now))
-    };
-    let refused = |text: &String, error: ScheduleError| {
-        let (code, mut message) = schedules::refused("schedule", text, &error);
-        // Without quotes a shell makes an argument of each field, and of `*` the names of files.
-        if args.schedules.len() > 2 && !text.contains(' ') {
+    let texts = args.schedules.as_slice();
+    let meaning = (args.timezone.as_str(), args.job.as_str());
+    let is_read = |text: &&String| schedule::explain(text, &args.job).is_ok();
+    // Without quotes a shell makes an argument of each field, and of `*` the names of files: that is said once.
+    let unquoted = texts.iter().find(|text| texts.len() > 2 && !text.contains(' ') && !is_read(text));
+    let looked_at = unquoted.map_or(texts, std::slice::from_ref);
+    let refused = |text: &str, error: &ScheduleError| {
+        let mut message = schedules::refused("schedule", text, error);
+        if unquoted.is_some() {
             message.push_str("hint: write the fields of one schedule in quotes: onecron explain \"0 2 * * *\"\n");
         }
-        (code, message)
+        message
     };
-    args.schedules.iter().map(|text| explain(text).map_err(|error| refused(text, error))).collect()
+    let all = schedules::read(looked_at, meaning, refused)?;
+    let explain = |schedule: &Schedule| {
+        let words =
+            schedule::explain(schedule.text(), &args.job).map_err(|error| (table_args::CONFIG, error.message))?;
+        Ok(Explained::new(words, schedule, now))
+    };
+    all.iter().map(explain).collect()
 }
 
 fn write(out: &mut dyn Write, all: &[Explained], format: Format) -> io::Result<()> {

@@ -11,8 +11,12 @@ use super::transitions;
 use crate::config;
 use crate::job::JobSpec;
 use crate::job::Tick;
+use crate::job::parse_instant;
+use crate::schedule;
 use crate::schedule::Schedule;
+use crate::schedule::ScheduleError;
 use chrono::DateTime;
+use chrono::TimeDelta;
 use chrono::Utc;
 use clap::ArgMatches;
 use clap::Args;
@@ -41,10 +45,10 @@ pub struct NextArgs {
     #[arg(long, value_name = "NAME", requires = "schedule", default_value = "")]
     pub job: String,
     /// Runs strictly after this instant [default: now]
-    #[arg(long, value_name = "RFC3339", value_parser = schedules::parse_instant)]
+    #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     pub from: Option<DateTime<Utc>>,
     /// Runs up to this instant, itself included; all of them, up to 10000, unless --count says less
-    #[arg(long, value_name = "RFC3339", value_parser = schedules::parse_instant)]
+    #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     pub until: Option<DateTime<Utc>>,
     /// How many runs of each job [default: 5, or all up to --until]
     #[arg(short = 'n', long, allow_hyphen_values = true, value_parser = clap::value_parser!(u16).range(1..=i64::from(COUNT_MOST)))]
@@ -97,6 +101,10 @@ fn show(
     }
     let jobs = if args.schedule.is_empty() { of_table(args, now)? } else { Vec::new() };
     let alone = of_schedules(args)?;
+    let written = outside(from, args.until).try_for_each(|note| writeln!(err, "{note}"));
+    if written.is_err() {
+        return Ok(written);
+    }
     let mut schedules: Vec<(Option<&str>, &Schedule)> = alone.iter().map(|schedule| (None, schedule)).collect();
     schedules.extend(jobs.iter().map(|job| (Some(job.name.as_str()), &job.schedule)));
     if args.transitions {
@@ -113,6 +121,18 @@ fn show(
     Ok(listing.write((out, err), args.output))
 }
 
+/// What is said of a span that goes beyond the years for which ticks are computed.
+fn outside(from: DateTime<Utc>, until: Option<DateTime<Utc>>) -> impl Iterator<Item = String> {
+    let (first, last) = schedule::years();
+    let early = (from < first - TimeDelta::seconds(1)).then(|| {
+        format!("runs are computed from 1900 on: of the time from {} to then none is shown", table_args::utc(from))
+    });
+    let late = until.filter(|until| *until > last).map(|until| {
+        format!("runs are computed before 2200: of the time from then to {} none is shown", table_args::utc(until))
+    });
+    early.into_iter().chain(late)
+}
+
 /// What the table says of a run, beside its schedule.
 fn add_note(run: &mut Run<'_>, job: &JobSpec) {
     let tick = Tick::from_datetime(run.tick);
@@ -126,11 +146,18 @@ fn add_note(run: &mut Run<'_>, job: &JobSpec) {
 
 /// All `--schedule` together; `None` if there is none.
 fn of_schedules(args: &NextArgs) -> Result<Option<Schedule>, Refusal> {
-    let zone = schedules::zone(&args.timezone)?;
-    let parse = |text: &String| {
-        Schedule::parse(text, &zone, &args.job).map_err(|error| schedules::refused("--schedule", text, &error))
+    let refused = |text: &str, error: &ScheduleError| schedules::refused("--schedule", text, error);
+    let all = schedules::read(&args.schedule, (&args.timezone, &args.job), refused)?;
+    // As in the list of a job.
+    let again = |(index, schedule): (usize, &Schedule)| {
+        let first = all[..index].iter().find(|other| other.canonical() == schedule.canonical())?;
+        let (found, first) = (schedule.text(), first.text());
+        Some(format!("error: --schedule: `{found}` says again what `{first}` says before it\nhint: remove it\n"))
     };
-    let all = args.schedule.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let said: String = all.iter().enumerate().filter_map(again).collect();
+    if !said.is_empty() {
+        return Err((table_args::CONFIG, said));
+    }
     Ok(all.into_iter().reduce(|schedule, other| schedule.or(&other)))
 }
 
@@ -155,6 +182,8 @@ struct Listing<'a> {
     empty: Vec<Option<&'a str>>,
     /// Schedules with more runs than are shown though nobody said how many, and the last one that is.
     cut: Vec<(Option<&'a str>, DateTime<Utc>)>,
+    /// Schedules with fewer runs than are asked for, since the years end.
+    ended: Vec<Option<&'a str>>,
 }
 
 impl<'a> Listing<'a> {
@@ -169,6 +198,9 @@ impl<'a> Listing<'a> {
                 let is_full = self.count.is_none() && ticks.len() == usize::from(COUNT_MOST);
                 if is_full && schedule.after(*last).is_some_and(|next| is_early(&next)) {
                     self.cut.push((job, *last));
+                }
+                if self.until.is_none() && ticks.len() < usize::from(most) {
+                    self.ended.push(job);
                 }
             }
         }
@@ -189,6 +221,9 @@ impl<'a> Listing<'a> {
                     self.until.map_or("before 2200".to_owned(), |until| format!("up to {}", table_args::utc(until)));
                 writeln!(out, "{}no further run {end}", named(job))?;
             }
+        }
+        for job in &self.ended {
+            writeln!(err, "{}no further run before 2200", named(job))?;
         }
         for (job, last) in &self.cut {
             let last = table_args::utc(*last);

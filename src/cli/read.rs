@@ -1,6 +1,5 @@
 //! `onecron status`, `jobs`, `runs` and `show`: what the store of a fleet knows.
 
-use super::schedules::parse_instant;
 use super::settings;
 use super::store_args::Failed;
 use super::store_args::ReadArgs;
@@ -18,6 +17,8 @@ use crate::admin::RunView;
 use crate::config;
 use crate::job::JobName;
 use crate::job::RunKey;
+use crate::job::no_run_id;
+use crate::job::parse_instant;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -105,8 +106,13 @@ pub enum Since {
 }
 
 fn since(text: &str) -> Result<Since, String> {
-    let at = parse_instant(text).map(Since::At);
-    at.or_else(|instant| config::parse_duration(text).map(Since::Ago).map_err(|error| format!("{error}; or {instant}")))
+    let is_duration = !text.contains(['-', ':']); // as instants have
+    match (parse_instant(text), config::parse_duration(text)) {
+        (Ok(at), _) => Ok(Since::At(at)),
+        (_, Ok(ago)) => Ok(Since::Ago(ago)),
+        (Err(instant), Err(duration)) if is_duration => Err(format!("{duration}; or {instant}")),
+        (Err(instant), Err(_)) => Err(instant),
+    }
 }
 
 impl Since {
@@ -194,7 +200,7 @@ pub fn show(args: &ShowArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &m
             }
             Err(_) => "write it as in `run_id` of the log: nightly-sales@2026-03-01T02:00:00Z".to_owned(),
         };
-        Failed::usage(format!("`{}` is no run id", args.run.escape_debug()), hint)
+        Failed::usage(no_run_id(&args.run), hint)
     });
     let shown = parsed.and_then(|run| {
         let store = args.read.store.open(given, err)?;

@@ -1,6 +1,7 @@
 //! Schedules on the command line: how they are read, refused, and how their coming runs are listed.
 
 use super::table_args;
+use crate::config;
 use crate::schedule::Schedule;
 use crate::schedule::ScheduleError;
 use crate::schedule::Zone;
@@ -15,30 +16,34 @@ pub(super) type Refusal = (i32, String);
 /// So many characters of a refused schedule are shown. One that is longer is refused for its length alone.
 const SHOWN_MAX: usize = 256;
 
-/// The zone that `--timezone` names.
-pub(super) fn zone(name: &str) -> Result<Zone, Refusal> {
-    Zone::find(name)
-        .map_err(|error| (table_args::CONFIG, format!("error: --timezone: {error}\nhint: {}\n", error.hint())))
+/// Reads all schedules of a command for the zone that `--timezone` names, or says all that is wrong with them. `refused` is
+/// what is said of one of them.
+pub(super) fn read(
+    texts: &[String],
+    (zone, job): (&str, &str),
+    refused: impl Fn(&str, &ScheduleError) -> String,
+) -> Result<Vec<Schedule>, Refusal> {
+    let zone = Zone::find(zone).map_err(|error| format!("error: --timezone: {error}\nhint: {}\n", error.hint()));
+    // Whether a text is a schedule does not depend on the zone.
+    let any = zone.clone().unwrap_or_else(|_| Zone::utc());
+    let read = texts.iter().map(|text| Schedule::parse(text, &any, job).map_err(|error| refused(text, &error)));
+    let (good, bad): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
+    let said: String = zone.err().into_iter().chain(bad.into_iter().filter_map(Result::err)).collect();
+    if said.is_empty() { Ok(good.into_iter().flatten().collect()) } else { Err((table_args::CONFIG, said)) }
 }
 
 /// What is said about a refused schedule; `given` is where it was written, such as `--schedule`.
-pub(super) fn refused(given: &str, text: &str, error: &ScheduleError) -> Refusal {
-    // Control characters would break the line and the carets below it.
-    let mut shown: String = text.chars().take(SHOWN_MAX).map(|c| if c.is_control() { ' ' } else { c }).collect();
+pub(super) fn refused(given: &str, text: &str, error: &ScheduleError) -> String {
+    // As in a report on a table: no character turns or breaks the line, or hides from the carets below it.
+    let visible = |c: char| if c == '\t' { ' ' } else { config::visible(c) };
+    let mut shown: String = text.chars().take(SHOWN_MAX).map(visible).collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
         shown.push('…');
     }
     let length = error.length.clamp(1, SHOWN_MAX);
     let carets = format!("{}{}", " ".repeat(error.column), "^".repeat(length));
     let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("hint: {hint}\n"));
-    (table_args::CONFIG, format!("error: {given}: {}\n  {shown}\n  {carets}\n{hint}", error.message))
-}
-
-/// An RFC 3339 argument.
-pub(super) fn parse_instant(text: &str) -> Result<DateTime<Utc>, String> {
-    DateTime::parse_from_rfc3339(text)
-        .map(|instant| instant.to_utc())
-        .map_err(|_| "an instant is written as 2026-03-01T02:00:00Z or 2026-03-01T03:00:00+01:00".to_owned())
+    format!("error: {given}: {}\n  {shown}\n  {carets}\n{hint}", error.message)
 }
 
 /// A year later, or as late as instants go.

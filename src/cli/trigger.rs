@@ -17,9 +17,9 @@ use crate::job::Outcome;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::Tick;
+use crate::job::no_run_id;
+use crate::job::parse_instant;
 use crate::store::Store;
-use chrono::DateTime;
-use chrono::Utc;
 use clap::ArgMatches;
 use clap::Args;
 use serde::Serialize;
@@ -79,9 +79,7 @@ pub struct CancelArgs {
 }
 
 fn instant(text: &str) -> Result<Tick, String> {
-    let read = DateTime::parse_from_rfc3339(text);
-    read.map(|instant| Tick::from_datetime(instant.with_timezone(&Utc)))
-        .map_err(|_| "an instant with its offset is expected: write it as 2026-03-01T02:00:00Z".to_owned())
+    parse_instant(text).map(Tick::from_datetime)
 }
 
 fn key(text: &str) -> Result<String, String> {
@@ -195,7 +193,7 @@ fn ask_stop(
 ) -> Result<i32, Failed> {
     let run = RunKey::parse(&args.run).ok_or_else(|| {
         let hint = "write it as in `run_id` of the log: nightly-sales@2026-03-01T02:00:00Z";
-        Failed::usage(format!("`{}` is no run id", args.run.escape_debug()), hint)
+        Failed::usage(no_run_id(&args.run), hint)
     })?;
     let (store, actor) = args.ask.open(given, err)?;
     let mut record = wait_for(admin::cancel(&*store, &actor, &run))?;

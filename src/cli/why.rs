@@ -1,7 +1,6 @@
 //! `onecron why`: what became of a tick.
 
 use super::read::show_json;
-use super::schedules::parse_instant;
 use super::store_args::Failed;
 use super::store_args::ReadArgs;
 use super::store_args::job_name;
@@ -13,6 +12,8 @@ use super::table_args::printable;
 use crate::admin;
 use crate::job::JobName;
 use crate::job::RunKey;
+use crate::job::no_run_id;
+use crate::job::parse_instant;
 use chrono::DateTime;
 use chrono::Utc;
 use clap::ArgMatches;
@@ -48,6 +49,9 @@ pub enum At {
 fn at(text: &str) -> Result<At, String> {
     match RunKey::parse(text) {
         Some(run) => Ok(At::Run(run)),
+        None if text.contains('@') => {
+            parse_instant(text).map(At::Instant).map_err(|form| format!("{}; {form}", no_run_id(text)))
+        }
         None => parse_instant(text).map(At::Instant),
     }
 }
@@ -60,7 +64,7 @@ fn asked(args: &WhyArgs) -> Result<(JobName, Option<At>), Failed> {
         (Some(_), Some(_)) => return Err(Failed::usage("a run is named, and --at as well", hint)),
         (Some(run), None) => (run.job.clone(), Some(At::Run(run))),
         (None, _) if args.job.contains('@') => {
-            return Err(Failed::usage(format!("`{}` is no run id", args.job.escape_debug()), hint));
+            return Err(Failed::usage(no_run_id(&args.job), hint));
         }
         (None, at) => (job_name(&args.job)?, at.clone()),
     };

@@ -135,6 +135,10 @@ pub(super) fn of_schedule(reader: &mut Reader<'_>, text: &str, span: Span) {
     }
 }
 
+fn is_star(word: &str) -> bool {
+    matches!(word, "*" | "?")
+}
+
 /// `*/40` in the minutes: at 0 and at 40, and not every forty minutes. A step of days is uneven in most months, which
 /// everybody knows.
 fn uneven_steps(reader: &mut Reader<'_>, (words, times): (&[&str], &[&str]), span: Span) {
@@ -150,7 +154,7 @@ fn uneven_steps(reader: &mut Reader<'_>, (words, times): (&[&str], &[&str]), spa
         let message =
             format!("`{word}` is not every {step} {unit}s: after {unit} {last} comes {unit} 0, {} later", size - last);
         let is_bare =
-            words[..index].iter().all(|word| *word == "0") && words[index + 1..].iter().all(|word| *word == "*");
+            words[..index].iter().all(|word| *word == "0") && words[index + 1..].iter().all(|word| is_star(word));
         let even = (1..=step).rev().find(|step| size % step == 0).unwrap_or(1);
         let every = if is_bare { format!("for even distances write `@every {step}{letter}`; ") } else { String::new() };
         let times: Vec<String> = (0..*size).step_by(step as usize).map(|time| time.to_string()).collect();
@@ -162,7 +166,7 @@ fn uneven_steps(reader: &mut Reader<'_>, (words, times): (&[&str], &[&str]), spa
 /// `* 2 * * *`: sixty runs, where mostly one is meant.
 fn each_of_the_finer(reader: &mut Reader<'_>, (words, times): (&[&str], &[&str]), span: Span) {
     let names: &[&str] = if times.len() == 2 { &["minute", "hour"] } else { &["second", "minute", "hour"] };
-    let stars = times.iter().take_while(|word| **word == "*").count();
+    let stars = times.iter().take_while(|word| is_star(word)).count();
     let is_numbers =
         |word: &str| word.split(',').all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit()));
     if stars == 0 || times.get(stars).is_none_or(|word| !is_numbers(word)) {

@@ -259,12 +259,20 @@ fn read_expression(reader: &mut Reader<'_>, item: &Item<'_>, (zone, salt): (&Zon
             } else {
                 let message = match text {
                     "" => error.message,
-                    text => format!("schedule {}: {}", quoted(text), error.message),
+                    text => format!("schedule {}: {}", headline(text), error.message),
                 };
                 reader.find("E302", span, message, &hint);
             }
             None
         }
+    }
+}
+
+/// The text of a schedule inside a message; of several lines the first.
+fn headline(text: &str) -> String {
+    match text.trim_start().split_once(['\n', '\r']) {
+        Some((first, _)) => quoted(&format!("{}…", first.trim_end())),
+        None => quoted(text),
     }
 }
 
@@ -330,8 +338,9 @@ fn read_command(reader: &mut Reader<'_>, fields: &Fields<'_>, own: &Shared, all:
 fn warn(reader: &mut Reader<'_>, schedule: &Schedule, spans: &[Span], own: &Shared, all: &Shared) {
     if let Some(span) = own.dst_gap.span().or(own.dst_fold.span()).filter(|_| schedule.follows_elapsed_time()) {
         let text = schedule.text();
-        let message =
-            format!("`dst` has no effect on `{text}`: a job whose minute or hour begins with `*` follows elapsed time");
+        let message = format!(
+            "`dst` has no effect on `{text}`: a job whose minute or hour begins with `*` or `?` follows elapsed time"
+        );
         reader.find("W510", span, message, "remove it, or write the minutes and hours as numbers, lists or ranges");
     }
     if let Some(either) = schedule.parts().find(Schedule::either_day_field_matches) {

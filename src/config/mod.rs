@@ -37,6 +37,7 @@ pub use table::JOBS_MOST;
 pub use table::Loaded;
 pub use table::load;
 pub use text::steers;
+pub use text::visible;
 pub use units::duration_text;
 pub use units::parse_duration;
 pub use variables::is_variable;

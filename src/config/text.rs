@@ -142,13 +142,19 @@ pub(super) fn is_odd_blank(found: char) -> bool {
 /// Whether a character moves a terminal, ends a line, or turns the direction of writing: no text that somebody else wrote
 /// may do that where people read it.
 pub fn steers(found: char) -> bool {
-    let is_mark = matches!(found, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_mark =
+        matches!(found, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     found.is_control() || is_mark
 }
 
-/// What is shown for a character.
-pub(super) fn visible(found: char) -> char {
-    if steers(found) { '\u{fffd}' } else { found }
+/// Whether a character takes no room: a text with it looks like another one, and carets below it stand elsewhere.
+fn is_invisible(found: char) -> bool {
+    matches!(found, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+}
+
+/// What is shown for a character of a text that is refused.
+pub fn visible(found: char) -> char {
+    if steers(found) || is_invisible(found) { '\u{fffd}' } else { found }
 }
 
 #[cfg(test)]
@@ -170,6 +176,7 @@ mod tests {
     #[test]
     fn a_file_cannot_steer_the_terminal() {
         assert_eq!(quoted("a\u{1b}[2J\u{202e}b"), "`a\u{fffd}[2J\u{fffd}b`");
+        assert_eq!(quoted("\u{feff}0\u{200b}2\u{61c}"), "`\u{fffd}0\u{fffd}2\u{fffd}`", "nor hide a character");
         assert_eq!(quoted(&"x".repeat(99)).chars().count(), 63);
     }
 }

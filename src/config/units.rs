@@ -24,8 +24,9 @@ pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
             message,
             hint: if is_number(text) {
                 format!("write {}", quoted(&format!("{text}s")))
-            } else if let Some(meant) = mended(text) {
-                format!("write {}", quoted(&meant))
+            } else if let Some((meant, is_sum)) = mended(text) {
+                let sum = if is_sum { "for their sum " } else { "" };
+                format!("{sum}write {}", quoted(&meant))
             } else {
                 "write it as `30s`, `15m`, `1h30m`".to_owned()
             },
@@ -60,11 +61,13 @@ pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
     if last.is_none() { fail("this duration is empty".to_owned()) } else { Ok(Duration::from_millis(millis)) }
 }
 
-/// What `5 minutes`, `1.5h`, `1 hour 30 min` and `PT15M` mean.
-fn mended(text: &str) -> Option<String> {
+/// What `5 minutes`, `1.5h`, `1 hour 30 min` and `PT15M` mean, and whether that is a sum of what hardly is one duration: a
+/// unit stands twice. Behind a comma it may be another duration.
+fn mended(text: &str) -> Option<(String, bool)> {
     let lower = text.trim().to_lowercase();
     let mut rest = lower.strip_prefix("pt").unwrap_or(&lower);
     let mut millis = 0_u64;
+    let mut units = Vec::new();
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let (number, after) = rest.split_at(digits);
@@ -81,9 +84,14 @@ fn mended(text: &str) -> Option<String> {
             _ => return None,
         };
         millis = millis.checked_add(times(number, of_unit)?)?;
+        units.push(of_unit);
         rest = after.trim_start_matches([' ', ',']).trim_start_matches("and ");
     }
-    Some(duration_text(Duration::from_millis(millis))).filter(|_| millis > 0)
+    let descend = units.windows(2).all(|pair| pair[0] > pair[1]);
+    units.sort_unstable();
+    let is_sum = units.windows(2).any(|pair| pair[0] == pair[1]);
+    let is_clear = millis > 0 && (descend || !text.contains(','));
+    is_clear.then(|| (duration_text(Duration::from_millis(millis)), is_sum))
 }
 
 /// `1.5` times a unit, where that is a whole number.
@@ -188,12 +196,27 @@ mod tests {
             ("2w", "write `14d`"),
             ("30sec", "write `30s`"),
             ("1m1h", "write `1h1m`"),
+            ("1h2h", "for their sum write `3h`"),
+            ("1 hour, 30 minutes", "write `1h30m`"),
+            ("1h,2h", general),
+            ("5m,1h", general),
             ("0.3333s", general),
             ("soon", general),
             ("0 minutes", general),
             ("99999999999999999999 days", general),
         ] {
             assert_eq!(duration(bad).unwrap_err().hint, hint, "{bad}");
+        }
+    }
+
+    /// What people learn of one they expect of the other.
+    #[test]
+    fn distances_of_schedules_have_the_same_form() {
+        use crate::schedule::Schedule;
+        use crate::schedule::Zone;
+        for text in ["1h30m", "1d1h1m1s", "90s", "1h2h", "1m1m", "30m1h", "1h,2h", "1h 2h", "5", "1.5h", "h", "PT1H"] {
+            let distance = Schedule::parse(&format!("@every {text}"), &Zone::utc(), "");
+            assert_eq!(distance.is_ok(), duration(text).is_ok(), "{text}");
         }
     }
 

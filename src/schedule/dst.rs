@@ -84,7 +84,7 @@ pub(super) const ELAPSED: DstRule = DstRule { gap: Gap::Skip, fold: Fold::Both }
 /// It walks from one shift of the zone's clocks to the next; between two shifts the local time is instant + offset.
 pub(super) fn after(zone: &Zone, rule: DstRule, calendar: &Calendar, instant: i64) -> Option<i64> {
     const { assert!(LAST_YEAR >= 2200, "the calendar must reach the horizon in every zone") };
-    let instant = instant.max(EARLIEST);
+    let instant = instant.max(EARLIEST - 1);
     if instant >= HORIZON {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use super::error::Piece;
 use super::error::ScheduleError;
+use super::print;
 
 const DAY: i64 = 86_400;
 
@@ -17,17 +18,29 @@ pub(super) fn parse(distance: Piece) -> Result<i64, ScheduleError> {
         return Err(distance.wrong("`@every` needs a distance", "write `@every 90s` or `@every 1h30m`"));
     }
     if text.contains(' ') || text.contains('\t') {
-        let hint = mend(text).map_or_else(|| EXAMPLE.to_owned(), |every| format!("write `{every}`"));
+        let hint = hint(text).unwrap_or_else(|| EXAMPLE.to_owned());
         return Err(distance.wrong(format!("`{text}` is more than one word"), hint));
     }
-    let mut seconds = 0_i64;
-    let mut at = 0;
+    let (seconds, descend) = sum(distance)?;
+    if !descend {
+        let message = "the units of a distance go from large to small, each once";
+        return Err(distance.wrong(message, format!("for their sum write `{}`", print::every(seconds))));
+    }
+    Ok(seconds)
+}
+
+/// The seconds of numbers with units, and whether the units are in order.
+fn sum(distance: Piece) -> Result<(i64, bool), ScheduleError> {
+    let text = distance.text;
+    let (mut seconds, mut at) = (0_i64, 0);
+    let mut units = Order::default();
     while at < text.len() {
         let rest = &text[at..];
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         let letters = rest[digits..].bytes().take_while(u8::is_ascii_alphabetic).count();
         let part = distance.part(at, at + digits + letters);
         seconds = seconds.saturating_add(part_seconds(distance, part, digits)?);
+        units.add(&rest[digits..digits + letters]);
         at += digits + letters;
     }
     if seconds == 0 {
@@ -37,7 +50,35 @@ pub(super) fn parse(distance: Piece) -> Result<i64, ScheduleError> {
         let hint = "write a date as five fields, such as `0 0 1 1 *`";
         return Err(distance.wrong(format!("`{text}` is longer than {DAYS_MAX}d"), hint));
     }
-    Ok(seconds)
+    Ok((seconds, units.descend))
+}
+
+/// In which order units were written, as they are in all durations of a table: a slip of the hand is no sum.
+struct Order {
+    last: usize,
+    /// From large to small, each once.
+    descend: bool,
+    seen: [bool; UNITS.len()],
+    repeats: bool,
+}
+
+const UNITS: [&str; 5] = ["w", "d", "h", "m", "s"];
+
+impl Default for Order {
+    fn default() -> Self {
+        Self { last: 0, descend: true, seen: Default::default(), repeats: false }
+    }
+}
+
+impl Order {
+    fn add(&mut self, unit: &str) {
+        let Some(at) = UNITS.iter().position(|known| *known == unit) else { return };
+        let is_first = !self.seen.contains(&true);
+        self.descend &= is_first || at > self.last;
+        self.repeats |= self.seen[at];
+        self.seen[at] = true;
+        self.last = at;
+    }
 }
 
 /// One `<number><unit>`.
@@ -52,14 +93,14 @@ fn part_seconds(distance: Piece, part: Piece, digits: usize) -> Result<i64, Sche
             return Err(part.wrong("ticks are whole seconds", "the shortest distance is `@every 1s`"));
         }
         "" if digits > 0 && part.text.len() == distance.text.len() => {
-            let hint = mend(part.text).map_or_else(|| EXAMPLE.to_owned(), |every| format!("write `{every}`"));
+            let hint = hint(part.text).unwrap_or_else(|| EXAMPLE.to_owned());
             return Err(distance.wrong(format!("`{number}` has no unit"), hint));
         }
         _ => 0,
     };
     if digits == 0 || unit_seconds == 0 {
         let message = format!("`{}` is not a distance", distance.text);
-        let hint = mend(distance.text).map_or_else(|| EXAMPLE.to_owned(), |every| format!("write `{every}`"));
+        let hint = hint(distance.text).unwrap_or_else(|| EXAMPLE.to_owned());
         return Err(distance.wrong(message, hint));
     }
     let number =
@@ -70,12 +111,59 @@ fn part_seconds(distance: Piece, part: Piece, digits: usize) -> Result<i64, Sche
 /// With `@every ` before it, what was meant is still short enough to be read.
 const MENDED_MAX: usize = 200;
 
-/// The schedule that was probably meant by `5min`, `1 hour`, `1h 30m`, `5M`: what can be read from the beginning.
-/// `None` if that is nothing, or no distance that is accepted.
-pub(super) fn mend(text: &str) -> Option<String> {
+/// What to write for `5min` or `5m,10m`; `None` if nothing that would be accepted is known.
+pub(super) fn hint(text: &str) -> Option<String> {
+    if text.contains(',') { several(text) } else { mend(text).map(|every| format!("write `{every}`")) }
+}
+
+/// `1h,2h`: two schedules, or one with parts that a comma separates.
+fn several(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
-    let mut rest = lower.trim_start();
+    let distance = |part: &str| {
+        let part = part.trim();
+        let part = part.strip_prefix('@').unwrap_or(part);
+        let part = part.strip_prefix("every").unwrap_or(part);
+        mend(part).filter(|_| part.contains(|c: char| c.is_ascii_alphabetic()))
+    };
+    let all = lower.split(',').map(distance).collect::<Option<Vec<_>>>()?;
+    let one = read(&lower.replace(',', " ")).filter(|(_, descend)| *descend && !lower.contains('@'));
+    let one = match one {
+        Some((one, _)) => format!("for one distance write `{one}`"),
+        None => format!("a schedule has one distance, as `{}`", all.first()?),
+    };
+    Some(format!("{one}; several schedules are a list: {}", list(&all)))
+}
+
+/// Several schedules as a job has them: `["@every 1h", "@every 2h"]`.
+pub(super) fn list(texts: &[String]) -> String {
+    format!("[{}]", texts.iter().map(|text| format!("\"{text}\"")).collect::<Vec<_>>().join(", "))
+}
+
+/// `pt5m`, `p1dt12h`, `p2w` of ISO 8601 without the letters that separate; `None`: nothing of the kind.
+fn from_iso(lower: &str) -> Option<String> {
+    let period = lower.strip_prefix('p')?;
+    let (days, times) = period.split_once('t').unwrap_or((period, ""));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let are_parts = |text: &str, units: &[char]| {
+        text.is_empty() || text.ends_with(units) && text.split_terminator(units).all(is_number)
+    };
+    let is_whole = are_parts(days, &['w', 'd']) && are_parts(times, &['h', 'm', 's']);
+    (is_whole && !(days.is_empty() && times.is_empty())).then(|| format!("{days}{times}"))
+}
+
+/// The schedule that was probably meant by `5min`, `1 hour`, `1h 30m`, `5M`, `PT5M`: what can be read from the beginning.
+/// `None` if that is nothing, no distance that is accepted, or has a unit twice, which more than one thing can mean.
+pub(super) fn mend(text: &str) -> Option<String> {
+    read(text).map(|(meant, _)| meant)
+}
+
+/// And whether its units stand in order.
+fn read(text: &str) -> Option<(String, bool)> {
+    let lower = text.trim().to_ascii_lowercase();
+    let lower = from_iso(&lower).unwrap_or(lower);
+    let mut rest = lower.as_str();
     let mut mended = String::new();
+    let mut units = Order::default();
     while !rest.is_empty() {
         let (number, after) = rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count());
         let after = after.trim_start();
@@ -91,6 +179,7 @@ pub(super) fn mend(text: &str) -> Option<String> {
             _ if rest.contains(|c: char| c.is_ascii_digit()) => return None, // it would be lost
             _ => break,
         };
+        units.add(unit);
         match (number, unit) {
             (_, "") => {}
             ("", _) if !mended.is_empty() => return None,
@@ -99,10 +188,14 @@ pub(super) fn mend(text: &str) -> Option<String> {
             (number, "w") => mended.push_str(&format!("{}d", number.parse::<u32>().ok()?.checked_mul(7)?)),
             (number, unit) => mended.extend([number, unit]),
         }
-        rest = after.trim_start_matches([',', ' ', '\t']);
+        rest = after.trim_start_matches([' ', '\t']);
     }
-    let whole = Piece { text: &mended, column: 0 };
-    // Numbers with units only: `parse` finds nothing in it that it would ask this function about.
-    let is_read = !mended.is_empty() && mended.len() <= MENDED_MAX && parse(whole).is_ok();
-    is_read.then(|| format!("@every {mended}"))
+    if mended.is_empty() || mended.len() > MENDED_MAX || units.repeats {
+        return None;
+    }
+    // Numbers with units only: `sum` finds nothing in it that it would ask this function about.
+    let (seconds, descend) = sum(Piece { text: &mended, column: 0 }).ok()?;
+    // Units in another order, and weeks as days, have to be written anew.
+    let meant = if descend { format!("@every {mended}") } else { print::every(seconds) };
+    Some((meant, units.descend))
 }

@@ -86,25 +86,27 @@ fn of_fields(text: &str, fields: &Fields, salt: &str) -> Result<Explanation, Sch
     let words = Piece { text: meaning.unwrap_or(text), column: 0 }.words();
     let kinds: [&Field; 6] = [&SECOND, &MINUTE, &HOUR, &DAY_OF_MONTH, &MONTH, &DAY_OF_WEEK];
     let mut explained = Vec::new();
-    let mut starred = Vec::new();
+    let (mut starred_times, mut starred_days) = (Vec::new(), Vec::new());
     for (field, word) in kinds.iter().skip(6 - words.len()).zip(&words) {
         let values = field.parse(*word, salt)?;
-        if values.starred && ["minute", "hour"].contains(&field.name) {
-            starred.push(field.name);
+        let star = word.text.chars().next().filter(|_| values.starred);
+        match field.name {
+            "minute" | "hour" => starred_times.extend(star.map(|star| (field.name, star))),
+            "day-of-month" | "day-of-week" => starred_days.extend(star.map(|star| (field.name, star))),
+            _ => {}
         }
         let meaning = meaning_of(field, *word, &values, salt);
         explained.push(ExplainedField { name: field.name, text: word.text.to_owned(), meaning });
     }
-    notes.extend(day_notes(fields));
-    let clock_changes = match starred.as_slice() {
+    notes.extend(day_notes(fields, &starred_days));
+    let clock_changes = match starred_times.as_slice() {
         [] => "it has fixed times, because neither the minute nor the hour field begins with `*`: times that do not \
                exist are one run right after the gap, and a time that comes twice runs the first time only"
             .to_owned(),
-        names => format!(
-            "it follows elapsed time, because the {} field{} with `*`: times that do not exist are left out, and times \
-             that come twice run twice",
-            names.join(" and the "),
-            if names.len() == 1 { " begins" } else { "s begin" },
+        starred => format!(
+            "it follows elapsed time, because {}: times that do not exist are left out, and times that come twice run \
+             twice",
+            summary::beginnings(starred),
         ),
     };
     Ok(Explanation {
@@ -118,7 +120,7 @@ fn of_fields(text: &str, fields: &Fields, salt: &str) -> Result<Explanation, Sch
 }
 
 /// How the two day fields go together, and days that come in some years only.
-fn day_notes(fields: &Fields) -> Vec<String> {
+fn day_notes(fields: &Fields, starred: &[(&'static str, char)]) -> Vec<String> {
     let rule = &fields.days;
     let (of_month, of_week) = (&rule.of_month, &rule.of_week);
     let both = !summary::is_any_day(of_month) && !summary::is_any_weekday(of_week);
@@ -130,7 +132,8 @@ fn day_notes(fields: &Fields) -> Vec<String> {
             notes.push("no chosen month has such a day of month, so the day of week alone decides".to_owned());
         }
     } else if both {
-        notes.push("a day field begins with `*`, so a day matches only if both day fields name it".to_owned());
+        let why = summary::beginnings(starred);
+        notes.push(format!("{why}, so a day matches only if both day fields name it"));
     }
     if fields.months == 1 << 2 && of_month.bits == 1 << 29 && of_month.marks.is_empty() && !rule.either_matches() {
         notes.push("29 February exists in leap years only".to_owned());

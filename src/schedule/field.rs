@@ -140,6 +140,9 @@ impl Field {
         if last.text.contains('-') {
             return Err(base.wrong(format!("`{}` is not a range", base.text), "a range has two ends, as in `1-5`"));
         }
+        if let Some(error) = self.sunday_to_sunday(base, (first, last), around) {
+            return Err(error);
+        }
         if let Some(error) = self.long_names(base, (first, last), around) {
             return Err(error);
         }

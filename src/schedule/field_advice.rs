@@ -98,11 +98,35 @@ impl Field {
         Some(base.wrong(format!("{} names have three letters", self.name), format!("write `{range}`")))
     }
 
+    /// `SUN-SUN`, `0-SUN`: one day to some and seven to others. In numbers it is clear, since Sunday has two of them.
+    pub fn sunday_to_sunday(
+        &self,
+        base: Piece,
+        (first, last): (Piece, Piece),
+        around: Around,
+    ) -> Option<ScheduleError> {
+        let ends = [self.spelled(first)?, self.spelled(last)?];
+        let is_named = ends.iter().any(|(text, _)| self.is_named(text));
+        if self.high != 7 || !is_named || ends.iter().any(|(_, value)| value % 7 != 0) {
+            return None;
+        }
+        let week = "for all days of the week write `SUN-SAT`";
+        let hint = match around {
+            Around::Nothing => format!("for Sundays write `SUN`, {week}"),
+            Around::Step | Around::Hash => week.to_owned(),
+        };
+        Some(base.wrong(format!("{} range `{}` goes from Sunday to Sunday", self.name, base.text), hint))
+    }
+
     /// A range whose end lies beyond the field; `0` for it would mean something else.
     pub fn beyond(&self, base: Piece, (first, last): (u32, Piece), around: Around) -> ScheduleError {
         let high = self.high;
         let begin = base.text.split('-').next().unwrap_or_default();
-        let range = if first == high && around == Around::Nothing { begin.into() } else { format!("{begin}-{high}") };
+        let range = match first {
+            _ if first == high && around == Around::Nothing => begin.into(),
+            0 if self.is_named(begin) => "SUN-SAT".into(),
+            _ => format!("{begin}-{high}"),
+        };
         let overflow = matches!((self.name, number(last.text)), ("second" | "minute", Some(60)) | ("hour", Some(24)));
         let hint = if overflow && first > 0 && around == Around::Nothing {
             format!("write `{range}`, or with the {} 0 as well write `{range},0`", self.name)

@@ -150,8 +150,12 @@ fn nearest_mark(upper: &str) -> Option<String> {
 /// `L-3`.
 fn before_last(item: Piece) -> Result<DayMark, ScheduleError> {
     let count = &item.text[2..];
-    if let Some(before @ 0..=30) = number(count) {
+    let before = number(count);
+    if let Some(before @ 1..=30) = before {
         return Ok(DayMark::Last { before });
+    }
+    if before == Some(0) {
+        return Err(item.wrong(format!("`{}` is the last day itself", item.text), "write `L`"));
     }
     let message = match count {
         "" => "a number is missing after `L-`".to_owned(),

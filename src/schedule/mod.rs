@@ -57,6 +57,12 @@ const OCCURRENCES_MAX: usize = 10_000;
 /// How far back the latest tick is looked for: a 29 February may be eight years ago.
 const LOOK_BACK_DAYS: i64 = 9 * 366;
 
+/// The first and the last second that can be a tick: the years 1900 to 2199.
+pub fn years() -> (DateTime<Utc>, DateTime<Utc>) {
+    let instant = |seconds: i64| DateTime::from_timestamp(seconds, 0).unwrap_or_default();
+    (instant(dst::EARLIEST), instant(dst::HORIZON - 1))
+}
+
 /// Between the expressions of a job that has several. No expression contains it.
 const SEPARATOR: &str = "; ";
 /// Begins what a record says of the days on which clocks are set. No expression begins so.

@@ -44,14 +44,15 @@ pub(super) enum Expression {
 
 /// Reads `text`; `salt` is the job's name, for `H`.
 pub(super) fn parse(text: &str, salt: &str) -> Result<Expression, ScheduleError> {
-    let whole = clean(text)?;
+    let whole = clean(text, |text| is_read(text, salt))?;
     // Asked about a text without quotes at its ends, so this goes one level deep.
     let is_accepted = |text: &str| parse(text, salt).is_ok();
     if let Some(error) = advice::quoted(whole, is_accepted).or_else(|| advice::comment(whole)) {
         return Err(error);
     }
     if whole.text.starts_with('@') {
-        return named(whole);
+        let is_schedule = |text: &str| is_read(text, salt);
+        return named(whole).map_err(|error| advice::several(whole, is_schedule).unwrap_or(error));
     }
     let words = whole.words();
     // What is wholly understood needs no advice, and some of it looks through all names of zones.
@@ -73,10 +74,10 @@ fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, Sche
             format!("write it as the job's `timeZone: {}`", if zone.text.is_empty() { "UTC" } else { zone.text });
         return Err(words[0].wrong("a zone stands inside the schedule", hint));
     }
-    let is_schedule = |text: &str| {
-        let words = Piece { text, column: 0 }.words();
-        matches!(words.len(), 5 | 6) && fields(&words, salt).is_ok_and(|fields| fields.ever_match())
-    };
+    let is_schedule = |text: &str| is_read(text, salt);
+    if let Some(error) = advice::several(whole, is_schedule) {
+        return Err(error);
+    }
     if let Some(error) = advice::dialect(whole, is_schedule) {
         return Err(error);
     }
@@ -86,18 +87,33 @@ fn refused(whole: Piece, words: &[Piece], salt: &str) -> Result<Expression, Sche
     }
     let fields = match words.len() {
         5 | 6 => fields(words, salt)?,
-        0..=4 => return Err(too_few(whole, words)),
+        0..=4 => return Err(too_few(whole, words, is_schedule)),
         count => {
             let from = words[6].column - whole.column;
             let rest = whole.part(from, whole.text.len());
-            let hint = format!("{FIELDS}; there is none for the year or for a command");
+            let none = || format!("{FIELDS}; there is none for the year or for a command");
+            let hint = advice::one_behind_another(words, is_schedule).unwrap_or_else(none);
             return Err(rest.wrong(format!("{count} fields are too many"), hint));
         }
     };
     if !fields.ever_match() {
-        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::last_day(words, is_schedule)));
+        return Err(whole.wrong(format!("`{}` never fires", whole.text), advice::never(words, &fields, is_schedule)));
     }
     Ok(Expression::Fields(fields))
+}
+
+/// Whether a text is a schedule; no advice is sought for one that is none.
+fn is_read(text: &str, salt: &str) -> bool {
+    let whole = Piece { text, column: 0 };
+    let words = whole.words();
+    // Pieces are of ASCII.
+    text.is_ascii()
+        && text.len() <= BYTES_MAX
+        && match words.len() {
+            _ if text.starts_with('@') => named(whole).is_ok(),
+            5 | 6 => fields(&words, salt).is_ok_and(|fields| fields.ever_match()),
+            _ => false,
+        }
 }
 
 /// The fields that a name such as `@daily` stands for.
@@ -106,8 +122,8 @@ pub(super) fn meaning_of_name(text: &str) -> Option<&'static str> {
     MACROS.iter().find(|(known, _)| *known == lower).map(|(_, meaning)| *meaning)
 }
 
-/// Without the blanks around it, and only what a keyboard in ASCII can type.
-fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
+/// Without the blanks around it, and only what a keyboard in ASCII can type. `is_schedule` is asked about single lines.
+fn clean(text: &str, is_schedule: impl Fn(&str) -> bool) -> Result<Piece<'_>, ScheduleError> {
     if text.len() > BYTES_MAX && !is_canonical(text) {
         return Err(ScheduleError {
             column: 0,
@@ -122,10 +138,18 @@ fn clean(text: &str) -> Result<Piece<'_>, ScheduleError> {
     let strange = |c: &char| !c.is_ascii() || c.is_ascii_control() && *c != '\t';
     if let Some((index, found)) = whole.text.chars().enumerate().find(|(_, c)| strange(c)) {
         let (message, hint) = match found {
-            '\n' | '\r' => ("a line break stands inside the schedule".into(), "write one schedule as one line"),
+            '\n' | '\r' => {
+                let hint = advice::lines(whole.text, is_schedule);
+                return Err(
+                    Piece { text: " ", column: column + index }.wrong("a line break stands inside the schedule", hint)
+                );
+            }
             c if c.is_numeric() => (format!("`{c}` is not an ASCII digit"), "write the digits 0 to 9"),
             '\u{2010}'..='\u{2015}' | '\u{2212}' => (format!("`{found}` is not a hyphen"), "write `-`"),
             c if c.is_whitespace() => ("a blank of another kind stands here".into(), "write an ordinary blank"),
+            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' => {
+                (format!("the invisible character U+{:04X} stands here", u32::from(found)), "remove it")
+            }
             c => (
                 format!("`{}` has no place in a schedule", c.escape_debug()),
                 "write digits, `* , - /` and English names",
@@ -163,10 +187,8 @@ fn named(whole: Piece) -> Result<Expression, ScheduleError> {
         return Err(name.wrong("`@reboot` names no instant that all replicas could agree on", hint));
     }
     let Some((_, meaning)) = MACROS.iter().find(|(known, _)| *known == lower) else {
-        let hint = match lower.strip_prefix("@every").and_then(every::mend) {
-            Some(every) => format!("write `{every}`"),
-            None => "write @yearly, @monthly, @weekly, @daily, @hourly or `@every 5m`".into(),
-        };
+        let known = "write @yearly, @monthly, @weekly, @daily, @hourly or `@every 5m`";
+        let hint = lower.strip_prefix("@every").and_then(every::hint).unwrap_or_else(|| known.into());
         return Err(name.wrong(format!("`{}` is not a known name", name.text), hint));
     };
     if !rest.text.is_empty() {
@@ -215,12 +237,12 @@ fn fields(words: &[Piece], salt: &str) -> Result<Fields, ScheduleError> {
     })
 }
 
-fn too_few(whole: Piece, words: &[Piece]) -> ScheduleError {
+fn too_few(whole: Piece, words: &[Piece], is_schedule: impl Fn(&str) -> bool) -> ScheduleError {
     let first = words[0].text.to_ascii_lowercase();
     let hint = if MACROS.iter().any(|(name, _)| name[1..] == first) {
         format!("write `@{first}`")
-    } else if let Some(meant) = advice::meant_in_words(words) {
-        format!("write `{meant}`")
+    } else if let Some(hint) = advice::meant_in_words(words).or_else(|| advice::without_blanks(words, is_schedule)) {
+        hint
     } else {
         FIELDS.into()
     };

@@ -55,7 +55,8 @@ pub(super) fn fields(fields: &Fields) -> String {
     if fields.seconds == 1 { rest } else { format!("{} {rest}", SECOND.print(fields.seconds, Star::May)) }
 }
 
-fn days(field: &Field, values: &Values) -> String {
+/// A day field.
+pub(super) fn days(field: &Field, values: &Values) -> String {
     let numbers = field.print(values.bits, if values.starred { Star::Must } else { Star::Never });
     let marks = values.marks.iter().map(|mark| mark_text(*mark));
     Some(numbers).filter(|numbers| !numbers.is_empty()).into_iter().chain(marks).collect::<Vec<_>>().join(",")

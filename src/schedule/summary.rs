@@ -64,6 +64,20 @@ pub(super) fn distance(seconds: i64) -> String {
     }
 }
 
+/// `the hour field begins with `?``: the fields that begin with a star, and with which of the two.
+pub(super) fn beginnings(fields: &[(&'static str, char)]) -> String {
+    match fields {
+        [] => String::new(),
+        [(field, star)] => format!("the {field} field begins with `{star}`"),
+        [(one, star), (other, same), ..] if star == same => {
+            format!("the {one} and the {other} fields begin with `{star}`")
+        }
+        [(one, star), (other, another), ..] => {
+            format!("the {one} field begins with `{star}` and the {other} field with `{another}`")
+        }
+    }
+}
+
 /// `a`, `a and b`, `a, b and c`.
 pub(super) fn joined(words: &[String], last: &str) -> String {
     match words {

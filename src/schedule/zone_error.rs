@@ -23,6 +23,8 @@ pub(super) enum Reason {
     Offset,
     /// `Local`.
     Host,
+    /// `Factory`.
+    NotSet,
     Unknown,
 }
 
@@ -96,6 +98,7 @@ impl fmt::Display for ZoneError {
                 write!(f, "`{found}` is an offset, which knows no daylight saving, and not a zone's name")
             }
             Reason::Host => write!(f, "`{found}` means the host's zone, in which replicas may differ"),
+            Reason::NotSet => write!(f, "`{found}` is the database's word for a zone that nobody has set yet"),
             Reason::Unknown => write!(f, "zone `{found}` is not in the zone data {}", zone_data_version()),
         }
     }

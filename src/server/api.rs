@@ -5,7 +5,6 @@ use super::fleet::Freshness;
 use super::fleet::NoAnswer;
 use super::problem::Problem;
 use super::problem::json;
-use super::view;
 use super::view::Config;
 use super::view::Job;
 use super::view::Status;
@@ -14,6 +13,8 @@ use crate::admin::ReplicaView;
 use crate::admin::RunView;
 use crate::job::JobName;
 use crate::job::RunKey;
+use crate::job::no_run_id;
+use crate::job::parse_instant;
 use axum::extract::Path;
 use axum::extract::RawQuery;
 use axum::extract::State;
@@ -61,8 +62,7 @@ pub fn bad(detail: impl Into<String>) -> Problem {
 
 /// What `at` says: in a query or a body.
 pub fn instant(text: &str) -> Result<DateTime<Utc>, Problem> {
-    let hint = "an instant with its offset is expected: write it as 2026-03-01T02:00:00Z";
-    view::parse(text).ok_or_else(|| bad(format!("at: {hint}")))
+    parse_instant(text).map_err(|error| bad(format!("at: {error}")))
 }
 
 /// A job's name from a path.
@@ -73,7 +73,7 @@ pub fn job_name(text: &str) -> Result<JobName, Problem> {
 /// A run's id from a path.
 pub fn run_key(text: &str) -> Result<RunKey, Problem> {
     let hint = "write it as in `run_id`: nightly-sales@2026-03-01T02:00:00Z";
-    RunKey::parse(text).ok_or_else(|| bad(format!("`{}` is no run id: {hint}", text.escape_debug())))
+    RunKey::parse(text).ok_or_else(|| bad(format!("{}; {hint}", no_run_id(text))))
 }
 
 impl From<Refusal> for Problem {

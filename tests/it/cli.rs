@@ -344,13 +344,21 @@ fn the_readme_has_as_many_jobs_in_its_first_start_as_the_example() {
 }
 
 #[test]
-fn why_is_asked_of_a_job_or_of_a_run() {
+fn a_run_or_an_instant_that_cannot_be_is_refused() {
     let run = "hello@2026-03-01T02:00:00Z";
     for (args, said) in [
         (&["why", "hello@then"][..], "`hello@then` is no run id"),
         (&["why", run, "--at", "2026-03-01T02:00:00Z"], "a run is named, and --at as well"),
         (&["why", "other", "--at", run], "is no run of job `other`"),
         (&["why", "hello", "--at", "hello@then"], "an instant is written as"),
+        (&["why", "hello", "--at", "2026-02-30T02:00:00Z"], "there is no day 2026-02-30"),
+        (&["why", "hello", "--at", "hello@2026-02-30T02:00:00Z"], "is no run id: there is no day 2026-02-30"),
+        (&["why", "hello@2026-02-30T02:00:00Z"], "is no run id: there is no day 2026-02-30"),
+        (&["show", "hello@2026-03-01T24:00:00Z"], "is no run id: there is no hour 24"),
+        (&["cancel", "hello@2026-03-01T24:00:00Z"], "is no run id: there is no hour 24"),
+        (&["trigger", "hello", "--at", "2026-02-30T02:00:00Z"], "there is no day 2026-02-30"),
+        (&["runs", "hello", "--since", "2026-02-30T02:00:00Z"], "': there is no day 2026-02-30"),
+        (&["runs", "hello", "--since", "yesterday"], "or an instant is written as"),
     ] {
         let (code, _, errors) = ended(args);
         assert!(code == Some(2) && errors.contains(said), "{args:?}: {errors}");

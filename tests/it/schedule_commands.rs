@@ -191,6 +191,75 @@ fn explain_refuses_what_next_refuses() {
 }
 
 #[test]
+fn all_that_is_wrong_with_several_schedules_is_said_at_once() {
+    let (code, out, err) =
+        onecron(&["next", "--schedule", "61 * * * *", "--schedule", "@daily", "--schedule", "@dayly"]);
+    assert_eq!((code, out.as_str()), (78, ""));
+    assert!(err.contains("error: --schedule: minute 61") && err.contains("error: --schedule: `@dayly`"), "{err}");
+    assert_eq!(err.matches("error: ").count(), 2, "{err}");
+    let (code, _, err) = onecron(&["explain", "61 * * * *", "0 99 * * *", "--timezone", "Factory"]);
+    assert_eq!((code, err.matches("error: ").count()), (78, 3), "{err}");
+    assert!(err.starts_with("error: --timezone: `Factory`"), "{err}");
+    // A shell has made many of one: once is enough.
+    let (_, _, err) = onecron(&["explain", "0", "2", "Cargo.toml", "src"]);
+    assert_eq!((err.matches("error: ").count(), err.matches("in quotes").count()), (1, 1), "{err}");
+}
+
+#[test]
+fn schedules_that_say_the_same_are_refused_as_in_a_table() {
+    let (code, out, err) = onecron(&["next", "--schedule", "0 0 * * *", "--schedule", "@daily"]);
+    assert_eq!((code, out.as_str()), (78, ""));
+    assert_eq!(err, "error: --schedule: `@daily` says again what `0 0 * * *` says before it\nhint: remove it\n");
+    let (_folder, file) = table("- {name: a, schedule: ['0 0 * * *', '@daily'], command: x}\n");
+    assert_eq!(onecron(&["validate", &file]).0, 78);
+    assert_eq!(onecron(&["next", "--schedule", "0 0 * * *", "--schedule", "0 0 ? * 1"]).0, 0);
+}
+
+#[test]
+fn a_refused_schedule_neither_turns_its_line_nor_hides_a_character() {
+    for text in ["0 2\u{202e} * * *", "\u{feff}0 2 * * *", "0 2\u{200b} * * *", "0 2\n* * *", "0\u{1b}[2J 2 * * *"] {
+        for line in [&["next", "--schedule", text][..], &["explain", text]] {
+            let (code, _, err) = onecron(line);
+            let (shown, carets) = (err.lines().nth(1).unwrap(), err.lines().nth(2).unwrap());
+            assert_eq!((code, shown.matches('\u{fffd}').count()), (78, 1), "{err:?}");
+            let under = |c: char, text: &str| text.chars().position(|found| found == c);
+            assert_eq!(under('\u{fffd}', shown), under('^', carets), "{err}");
+            assert!(!err.chars().any(|c| c != '\n' && onecron::config::steers(c)), "{err:?}");
+        }
+    }
+}
+
+#[test]
+fn an_instant_that_does_not_exist_is_told_from_a_wrong_form() {
+    let next = |flag: &str, at: &str| onecron(&["next", "--schedule", "@daily", flag, at]);
+    for flag in ["--from", "--until"] {
+        let (code, _, err) = next(flag, "2026-02-30T00:00:00Z");
+        assert!(code == 2 && err.contains("there is no day 2026-02-30: that month has 28 days"), "{err}");
+        let (code, _, err) = next(flag, "2026-03-01T24:00:00Z");
+        assert!(code == 2 && err.contains("there is no hour 24: midnight is 00:00:00 of the next day"), "{err}");
+        let (code, _, err) = next(flag, "2026-02-30");
+        assert!(code == 2 && err.contains("an instant is written as 2026-03-01T02:00:00Z"), "{err}");
+    }
+}
+
+#[test]
+fn next_says_where_the_years_of_runs_begin_and_end() {
+    let yearly = |more: &[&str]| onecron(&[&["next", "--schedule", "@yearly"], more].concat());
+    let early = "runs are computed from 1900 on: of the time from 1800-01-01T00:00:00Z to then none is shown\n";
+    let late = "runs are computed before 2200: of the time from then to 2300-01-01T00:00:00Z none is shown\n";
+    let (code, out, err) = yearly(&["--from", "1800-01-01T00:00:00Z", "-n", "1"]);
+    assert_eq!((code, out.contains("1900-01-01T00:00:00Z"), err.as_str()), (0, true, early));
+    let (code, _, err) = yearly(&["--from", "1800-01-01T00:00:00Z", "--until", "2300-01-01T00:00:00Z", "-o", "json"]);
+    assert_eq!((code, err), (0, format!("{early}{late}")));
+    let (_, _, err) = yearly(&["--from", "1800-01-01T00:00:00Z", "--until", "1990-01-01T00:00:00Z", "--transitions"]);
+    assert_eq!(err, early);
+    let (code, out, err) = yearly(&["--from", "2195-06-01T00:00:00Z", "-n", "9"]);
+    assert_eq!((code, out.lines().count(), err.as_str()), (0, 5, "no further run before 2200\n"));
+    assert_eq!(yearly(&["--from", "1899-12-31T23:59:59Z", "--until", "2199-12-31T23:59:59Z"]).2, "");
+    assert_eq!(yearly(&["--from", "2200-01-01T00:00:00Z"]).1, "no further run before 2200\n");
+}
+
+#[test]
 fn validate_warns_of_days_on_which_clocks_are_set() {
     let warned = |job: &str| {
         let (_folder, file) = table(&format!("- {{name: a, {job}, command: x}}\n"));

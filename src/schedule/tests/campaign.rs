@@ -65,6 +65,14 @@ fn value(random: &mut Random, number: i64, at: usize) -> String {
     }
 }
 
+/// From Sunday to Sunday in numbers: with a name it is refused.
+fn range(random: &mut Random, (first, last): (i64, i64), at: usize) -> String {
+    match at {
+        5 if first % 7 == 0 && last % 7 == 0 => format!("{first}-{last}"),
+        _ => format!("{}-{}", value(random, first, at), value(random, last, at)),
+    }
+}
+
 /// An item that may stand in a list; only the first one of a field may begin with a star, else a list is all.
 fn item(random: &mut Random, at: usize, is_first: bool) -> String {
     let (low, high) = [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7)][at];
@@ -75,15 +83,15 @@ fn item(random: &mut Random, at: usize, is_first: bool) -> String {
         0..=2 if is_first => (*random.one_of(&["*", "*", "*", "?"])).to_owned(),
         3 | 4 if is_first => format!("{}/{step}", random.one_of(&["*", "*", "?"])),
         5 => format!("{}/{step}", value(random, a, at)),
-        6 => format!("{}-{}", value(random, first, at), value(random, last, at)),
-        7 => format!("{}-{}/{}", value(random, first, at), value(random, last, at), random.number(1, 5)),
+        6 => range(random, (first, last), at),
+        7 => format!("{}/{}", range(random, (first, last), at), random.number(1, 5)),
         8 => "H".to_owned(),
         9 => format!("h/{step}"),
         10 => format!("H({first}-{last})"),
         11 => format!("H({first}-{last})/{step}"),
         12 if at == 3 => match random.number(0, 3) {
             0 => "L".to_owned(),
-            1 => format!("L-{}", random.number(0, 30)),
+            1 => format!("L-{}", random.number(1, 30)),
             2 => "LW".to_owned(),
             _ => format!("{a}W"),
         },

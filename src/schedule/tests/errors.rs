@@ -67,9 +67,48 @@ const REFUSED: &[Row] = &[
     ("0 0 31 2 *", "0 0 31 2 *", "never fires", "last day of a month write `0 0 L 2 *`"),
     ("0 0 0 30 2 *", "0 0 0 30 2 *", "never fires", ""),
     ("0 0 31W 4,6,9,11 *", "0 0 31W 4,6,9,11 *", "never fires", "last workday of a month write `0 0 LW 4,6,9,11 *`"),
-    ("0 0 31W 9,12 */7", "0 0 31W 9,12 */7", "never fires", "last workday of a month write `0 0 LW 9,12 *`"),
+    (
+        "0 0 31W 4 */7",
+        "0 0 31W 4 */7",
+        "never fires",
+        "last workday of a month, whatever its weekday, write `0 0 LW 4 *`",
+    ),
+    (
+        "0 0 31W 9,12 */7",
+        "0 0 31W 9,12 */7",
+        "never fires",
+        "the day-of-week field begins with `*`, so both day fields must match, and no day of the chosen months is both \
+         `31W` and `*/7`; for one of the two write `0 0 31W 9,12 *` or write `0 0 * 9,12 */7`; for days that either names \
+         write `0 0 31W 9,12 0`",
+    ),
+    (
+        "0 0 */16 * FRI#2",
+        "0 0 */16 * FRI#2",
+        "never fires",
+        "the day-of-month field begins with `*`, so both day fields must match, and no day is both `*/16` and `FRI#2`; for \
+         one of the two write `0 0 */16 * *` or write `0 0 * * FRI#2`; for days that either names write `0 0 1,17 * FRI#2`",
+    ),
+    ("0 0 0 ?/31 2 MON#2", "0 0 0 ?/31 2 MON#2", "never fires", "begins with `?`, so both day fields must match"),
+    ("0 0 */30 2 SUN#5", "0 0 */30 2 SUN#5", "never fires", "no day of the chosen months is both `*/30` and `SUN#5`"),
+    ("0 0 */31 2 FRIL", "0 0 */31 2 FRIL", "never fires", "for days that either names write `0 0 1 2 FRIL`"),
     ("L * * * *", "L", "stands in the minute field", "two day fields"),
     ("0 0 5L * *", "5L", "day-of-month `5L`", "day-of-week field"),
+    ("0 0 L-0 * *", "L-0", "the last day itself", "write `L`"),
+    ("0 0 L-00,15 * *", "L-00", "the last day itself", "write `L`"),
+    (
+        "0 0 * * SUN-SUN",
+        "SUN-SUN",
+        "from Sunday to Sunday",
+        "for Sundays write `SUN`, for all days of the week write `SUN-SAT`",
+    ),
+    ("0 0 * * 0-sun", "0-sun", "from Sunday to Sunday", "write `SUN-SAT`"),
+    ("0 0 * * SUN-7", "SUN-7", "from Sunday to Sunday", "write `SUN-SAT`"),
+    ("0 0 * * 7-SUN", "7-SUN", "from Sunday to Sunday", "for Sundays write `SUN`"),
+    ("0 0 * * SUN-0", "SUN-0", "from Sunday to Sunday", "for Sundays write `SUN`"),
+    ("0 0 * * MON,Sunday-Sunday", "Sunday-Sunday", "from Sunday to Sunday", "for Sundays write `SUN`"),
+    ("0 0 * * SUN-SUN/2", "SUN-SUN", "from Sunday to Sunday", "for all days of the week write `SUN-SAT`"),
+    ("0 0 * * H(SUN-SUN)", "SUN-SUN", "from Sunday to Sunday", "for all days of the week write `SUN-SAT`"),
+    ("0 0 * * SUN-8", "SUN-8", "day-of-week 8", "write `SUN-SAT`"),
     ("0 0 L-31 * *", "L-31", "before the last", "write `L-1` up to `L-30`"),
     ("0 0 * * L", "L", "no weekday", "`5L`"),
     ("0 0 * * 15W", "15W", "day-of-week field", "day-of-month field"),
@@ -94,9 +133,43 @@ const REFUSED_WORDS: &[Row] = &[
     ("@every -5m", "-5m", "not a distance", ""),
     ("@every 1h 30m", "1h 30m", "more than one word", "`@every 1h30m`"),
     ("@every 0s", "0s", "never move on", "`@every 1s`"),
+    ("@every 1h2h", "1h2h", "from large to small, each once", "for their sum write `@every 3h`"),
+    ("@every 1m1m", "1m1m", "from large to small, each once", "for their sum write `@every 2m`"),
+    ("@every 30m1h", "30m1h", "from large to small, each once", "for their sum write `@every 1h30m`"),
+    ("@every 1h,2h", "1h,2h", "not a distance", "several schedules are a list: [\"@every 1h\", \"@every 2h\"]"),
+    ("@every 5m,10m", "5m,10m", "not a distance", "a list: [\"@every 5m\", \"@every 10m\"]"),
+    ("@every 5m, 10m", "5m, 10m", "more than one word", "a list: [\"@every 5m\", \"@every 10m\"]"),
+    ("@every 1h,@every 2h", "1h,@every 2h", "more than one word", "a list: [\"@every 1h\", \"@every 2h\"]"),
+    (
+        "@every 1h,30m",
+        "1h,30m",
+        "not a distance",
+        "for one distance write `@every 1h30m`; several schedules are a list",
+    ),
+    ("@every 1h,x", "1h,x", "not a distance", "as in `@every 1h30m`"),
+    ("@every 1,2h", "1,2h", "not a distance", "as in `@every 1h30m`"),
+    ("@every1h,2h", "@every1h,2h", "not a known name", "a list: [\"@every 1h\", \"@every 2h\"]"),
+    ("every 5m, 10m", "every 5m, 10m", "too few", "a list: [\"@every 5m\", \"@every 10m\"]"),
+    ("1h,2h", "1h,2h", "too few", "a list: [\"@every 1h\", \"@every 2h\"]"),
+    (
+        "rate(5 minutes, 10 minutes)",
+        "rate(5 minutes, 10 minutes)",
+        "EventBridge",
+        "a list: [\"@every 5m\", \"@every 10m\"]",
+    ),
+    ("@every PT5M", "PT5M", "not a distance", "write `@every 5m`"),
     ("@every 400d", "400d", "longer than 366d", "five fields"),
     ("@every 99999999999999999999h", "99999999999999999999h", "longer than", ""),
-    ("0 2 * *\n* ", "\n", "line break", "one line"),
+    ("0 2 * *\n* ", "\n", "line break", "as one line: write `0 2 * * *`"),
+    ("0 2 * *\r\nx ", "\r", "line break", "one line; several are a list of texts"),
+    ("0 2 * *\nü ", "\n", "line break", "one line; several are a list of texts"),
+    (
+        "0 9 * * MON-FRI\n\n0 10 * * SAT\n",
+        "\n",
+        "line break",
+        "several are a list: [\"0 9 * * MON-FRI\", \"0 10 * * SAT\"]",
+    ),
+    ("@daily\n0 99 * * *", "\n", "line break", "several are a list of texts: `[\"0 9"),
     ("0\u{a0}2 * * *", "\u{a0}", "another kind", "ordinary blank"),
 ];
 
@@ -230,6 +303,44 @@ const REFUSED_HABITS: &[Row] = &[
     ("every monday at 9:00", "every monday at 9:00", "too few", "five fields"),
     ("25:00", "25:00", "too few", "five fields"),
     ("02:30 2 * * *", "02:30", "not a number", "two fields"),
+    // Several schedules in one text.
+    ("0 9 * * MON-FRI;0 10 * * SAT", ";", "`;` stands between two", "a list: [\"0 9 * * MON-FRI\", \"0 10 * * SAT\"]"),
+    (
+        "0 9 * * MON-FRI | 0 10 * * SAT",
+        "|",
+        "`|` stands between two",
+        "a list: [\"0 9 * * MON-FRI\", \"0 10 * * SAT\"]",
+    ),
+    ("0 9 * * MON-FRI || @hourly", "||", "`||` stands between two", "a list: [\"0 9 * * MON-FRI\", \"@hourly\"]"),
+    ("0 9 * * *, 0 10 * * *", ", ", "`,` stands between two", "a list: [\"0 9 * * *\", \"0 10 * * *\"]"),
+    ("@daily and @hourly", " and ", "`and` stands between two", "a list: [\"@daily\", \"@hourly\"]"),
+    ("@every 1h; @every 7m", ";", "`;` stands between two", "a list: [\"@every 1h\", \"@every 7m\"]"),
+    ("0 9 * * *; 0 99 * * *", ";", "`;` stands between two", "several are a list of texts: `[\"0 9"),
+    ("0 9 * * *; echo", "echo", "no part of a schedule", "put the command into `command`"),
+    ("0 9 * * 1 0 10 * * SAT", "10 * * SAT", "10 fields are too many", "a list: [\"0 9 * * 1\", \"0 10 * * SAT\"]"),
+    ("0\u{200b} 0 * * *", "\u{200b}", "the invisible character U+200B", "remove it"),
+    ("\u{feff}0 0 * * *", "\u{feff}", "the invisible character U+FEFF", "remove it"),
+    ("0 0 \u{202e}* * *", "\u{202e}", "the invisible character U+202E", "remove it"),
+    // No blanks.
+    ("*****", "*****", "too few", "blanks separate fields: write `* * * * *`"),
+    ("??????", "??????", "too few", "write `? ? ? ? ? ?`"),
+    ("*/5****", "*/5****", "too few", "write `*/5 * * * *`"),
+    ("0 2***", "0 2***", "too few", "write `0 2 * * *`"),
+    ("*,1****", "*,1****", "too few", "write `*,1 * * * *`"),
+    ("****", "****", "too few", "five fields"),
+    // ISO 8601.
+    ("PT5M", "PT5M", "how ISO 8601 writes a distance", "write `@every 5m`"),
+    ("p1dt12h", "p1dt12h", "how ISO 8601 writes a distance", "write `@every 1d12h`"),
+    ("P2W", "P2W", "how ISO 8601 writes a distance", "write `@every 14d`"),
+    ("P1M", "P1M", "how ISO 8601 writes a distance", "write `@monthly`"),
+    ("P3M", "P3M", "how ISO 8601 writes a distance", "write five fields"),
+    ("R/PT1H", "R/PT1H", "how ISO 8601 writes a distance", "write `@every 1h`"),
+    (
+        "R5/2026-03-01T00:00:00Z/PT1H",
+        "R5/2026-03-01T00:00:00Z/PT1H",
+        "how ISO 8601 writes a distance",
+        "write `@every 1h`, which has neither a first run nor a last",
+    ),
     // Names.
     ("0 0 MON * *", "MON", "not a number", "belongs in the day-of-week field"),
     ("0 FRI * * *", "FRI", "not a number", "belongs in the day-of-week field"),
@@ -312,9 +423,10 @@ fn a_text_longer_than_256_bytes_is_refused() {
 /// `@every ` before it would make it longer than what is read.
 #[test]
 fn a_long_distance_without_every_is_not_answered_with_one_that_is_too_long() {
-    let error = Schedule::parse(&"1h".repeat(125), &Zone::utc(), "job").unwrap_err();
-    let hint = error.hint.unwrap();
-    assert!(!hint.contains("@every 1h1h"), "{hint}");
-    let error = Schedule::parse(&"1h".repeat(90), &Zone::utc(), "job").unwrap_err();
-    assert!(error.hint.unwrap().contains("write `@every 1h1h"));
+    let hint = |zeros: usize| {
+        let text = format!("{}1h", "0".repeat(zeros));
+        Schedule::parse(&text, &Zone::utc(), "job").unwrap_err().hint.unwrap()
+    };
+    assert!(!hint(250).contains("@every"), "{}", hint(250));
+    assert!(hint(190).contains("write `@every 000"), "{}", hint(190));
 }

@@ -131,7 +131,8 @@ fn notes_say_how_fields_go_together() {
     assert_eq!(first("0 0 1 * *"), "");
     assert_eq!(first(" @Daily"), "`@Daily` stands for `0 0 * * *`");
     assert!(first("0 0 13 * 5").contains("either of the two"));
-    assert!(first("0 0 */2 * 1").contains("only if both"));
+    assert!(first("0 0 */2 * 1").starts_with("the day-of-month field begins with `*`, so a day matches only if both"));
+    assert!(first("0 0 1 * ?/2").starts_with("the day-of-week field begins with `?`, so"));
     assert!(first("0 0 29 2 *").contains("leap years"));
     let never = |text: &str| words(text).notes.iter().any(|note| note.contains("no chosen month has such a day"));
     for (text, wanted) in [
@@ -152,7 +153,10 @@ fn what_follows_elapsed_time_says_why() {
     for (text, follows, why) in [
         ("30 2 * * *", false, "neither the minute nor the hour field begins with `*`"),
         ("*/5 2 * * *", true, "the minute field begins with `*`"),
-        ("0 ? * * *", true, "the hour field begins with `*`"),
+        ("0 ? * * *", true, "the hour field begins with `?`"),
+        ("?/5 2 * * *", true, "the minute field begins with `?`"),
+        ("? * * * *", true, "the minute field begins with `?` and the hour field with `*`"),
+        ("? ? * * *", true, "the minute and the hour fields begin with `?`"),
         ("* * * * *", true, "the minute and the hour fields begin with `*`"),
         ("@hourly", true, "the hour field begins with `*`"),
         ("@every 1d", true, "counted in UTC"),

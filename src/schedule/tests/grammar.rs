@@ -6,6 +6,7 @@ use super::at;
 use super::schedule;
 use super::ticks;
 use crate::schedule::stable_hash;
+use crate::schedule::years;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -31,7 +32,10 @@ fn an_expression_means_the_same_however_it_is_written() {
         ("@annually", "@YEARLY"),
         ("@midnight", "@Daily"),
         ("0 3 * * *", "0 0 3 * * *"),
-        ("0 0 l * *", "0 0 L-0 * *"),
+        ("0 0 l * *", "0 0 L * *"),
+        ("0 0 * * MON-MON", "0 0 * * MON"),
+        ("0 0 * * 7-7", "0 0 * * 0-0"),
+        ("0 0 * * SUN-SAT", "0 0 * * 0-7"),
         ("0 0 * * fril", "0 0 * * 5L"),
         ("0 0 * * 7#1", "0 0 * * SUN#1"),
         ("@every 1h30m", "@every 90m"),
@@ -81,6 +85,13 @@ fn years_begin_and_end_somewhere() {
     assert_eq!(yearly.after(chrono::DateTime::<chrono::Utc>::MAX_UTC), None);
     assert_eq!(yearly.after(chrono::DateTime::<chrono::Utc>::MIN_UTC), Some(at("1900-01-01T11:00:00Z")));
     assert_eq!(schedule("@every 1h", "UTC").after(chrono::DateTime::<chrono::Utc>::MAX_UTC), None);
+    let every = schedule("@every 1s", "UTC");
+    let (first, last) = years();
+    assert_eq!((first, last), (at("1900-01-01T00:00:00Z"), at("2199-12-31T23:59:59Z")));
+    for every in [&every, &schedule("@yearly", "UTC"), &schedule("* * * * * *", "Europe/Berlin")] {
+        assert_eq!(every.after(at("1066-10-14T00:00:00Z")), Some(first), "{every:?}");
+    }
+    assert_eq!((every.after(at("2199-12-31T23:59:58Z")), every.after(last)), (Some(last), None));
 }
 
 #[test]
