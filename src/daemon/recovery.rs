@@ -156,10 +156,11 @@ fn ended(entries: &[HistoryEntry], tick: &str, known: Trouble) -> Option<JobReco
         // Where it began is not there any more: at least what was counted when it was.
         recovered.failures = recovered.failures.max(known.failures.into());
         recovered.missed = recovered.missed.max(known.missed);
-        return (recovered.failures + recovered.missed > 0 || known.stale_since.is_some()).then_some(recovered);
+        return (recovered.failures + recovered.missed > 0 || known.stale_since.is_some() || known.was_lost)
+            .then_some(recovered);
     };
     let was_stale = known.stale_since.is_some_and(|since| !is_after(last_success, since));
-    (recovered.failures + recovered.missed > 0 || was_stale).then_some(recovered)
+    (recovered.failures + recovered.missed > 0 || was_stale || known.was_lost).then_some(recovered)
 }
 
 /// Whether a success was that of a tick after the instant: then it has ended what was since then. One that was ordered may
@@ -227,6 +228,16 @@ mod tests {
         assert_eq!(found(&[(8, "failed"), (7, "failed")], failed(1)), Some((2, 0, 2)), "one more than was known here");
         let told = |known| ended(&[entry(8, "failed")], "2026-03-01T02:00:09Z", known).map(|found| found.failures);
         assert_eq!((told(failed(2)), told(stale(0)), told(failed(0))), (Some(2), Some(0), None));
+    }
+
+    /// Its incident is closed by the success of the very run that was lost, whatever went before.
+    #[test]
+    fn a_run_that_succeeds_after_one_of_its_starts_was_lost_ends_that() {
+        let lost = Trouble { was_lost: true, ..Trouble::default() };
+        assert_eq!(found(&[], lost), Some((0, 0, 0)));
+        assert_eq!(found(&[(8, "succeeded")], lost), Some((0, 0, 0)));
+        assert_eq!(found(&[(8, "failed"), (7, "succeeded")], lost), Some((1, 0, 1)));
+        assert_eq!(found(&[(8, "succeeded")], Trouble::default()), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::job::Outcome;
 use crate::job::RunKey;
 use crate::job::RunState;
 use crate::job::STARTS_MOST;
+use crate::job::Verdict;
 use std::time::Duration;
 
 /// Why no further attempt is made.
@@ -151,6 +152,25 @@ impl Engine {
         ours.phase = Phase::Completing(Box::new(ending.clone()));
         self.say_finished(run, (ending, false));
         self.look_at_run(now, run);
+    }
+
+    /// What the store says to the end of a run.
+    pub(super) fn complete_answered(&mut self, now: Now, run: &RunKey, answer: &Answer) {
+        let Some(ours) = self.runs.get(run) else { return };
+        match answer.verdict {
+            Verdict::Recorded => self.success_recorded(run, answer),
+            Verdict::RecordedLate => {}
+            _ => {
+                let facts = ours.facts(run);
+                let detail = match &answer.run {
+                    Some(record) => format!("the run is {} by {}", record.state.as_str(), record.owner),
+                    None => "the store knows no such run".to_owned(),
+                };
+                self.notice(Notice::RunUnrecorded { facts, detail });
+            }
+        }
+        // Where it is somebody else's by now, that one may die as well, and we may be the only ones left.
+        self.let_go(now, run, Some(answer));
     }
 }
 

@@ -80,6 +80,9 @@ pub struct Trouble {
     /// Where somebody has called it stale, and this success ends that: since when there was none, milliseconds since the
     /// epoch.
     pub stale_since: Option<i64>,
+    /// An earlier start of the run itself was called lost, and told: it is no failure in the history, where the run has one
+    /// outcome.
+    pub was_lost: bool,
 }
 
 /// Something to do.

@@ -20,7 +20,7 @@ impl Engine {
     pub(super) fn before_success(&self, run: &RunKey) -> Option<Before> {
         let job = self.jobs.get(&run.job)?;
         let stale_since = job.freshness.and_then(|freshness| freshness.stale_since());
-        let known = Trouble { failures: job.failures, missed: job.missed, stale_since };
+        let known = Trouble { failures: job.failures, missed: job.missed, stale_since, was_lost: false };
         Some(Before { known, revision: job.revision })
     }
 
@@ -33,6 +33,7 @@ impl Engine {
         // One that an order let run for an earlier instant leaves the job as stale as it was.
         let fresh_at = answer.job.as_ref().map_or(i64::MAX, JobRecord::fresh_at);
         known.stale_since = known.stale_since.filter(|since| *since < fresh_at);
+        known.was_lost = ours.was_lost;
         let facts = ours.facts(run);
         self.forget_trouble(run);
         if known != Trouble::default() || !is_all {

@@ -131,6 +131,8 @@ pub struct Run {
     pub quiet: bool,
     /// Its process ended while its lease lasted: nobody else can have been given the run.
     pub ended_in_time: bool,
+    /// An earlier start of it was called lost.
+    pub was_lost: bool,
     /// How its job stood when it succeeded.
     pub before: Option<Before>,
     /// Of a manual run, the fencing token of its last begin.
@@ -171,6 +173,7 @@ impl Run {
             asserted: 0,
             quiet: false,
             ended_in_time: false,
+            was_lost: false,
             before: None,
             token: None,
             runs_for: None,
@@ -577,23 +580,5 @@ impl Engine {
         };
         self.effects.push(Effect::Start(Box::new(order)));
         self.look_at_run(now, run);
-    }
-
-    fn complete_answered(&mut self, now: Now, run: &RunKey, answer: &Answer) {
-        let Some(ours) = self.runs.get(run) else { return };
-        match answer.verdict {
-            Verdict::Recorded => self.success_recorded(run, answer),
-            Verdict::RecordedLate => {}
-            _ => {
-                let facts = ours.facts(run);
-                let detail = match &answer.run {
-                    Some(record) => format!("the run is {} by {}", record.state.as_str(), record.owner),
-                    None => "the store knows no such run".to_owned(),
-                };
-                self.notice(Notice::RunUnrecorded { facts, detail });
-            }
-        }
-        // Where it is somebody else's by now, that one may die as well, and we may be the only ones left.
-        self.let_go(now, run, Some(answer));
     }
 }

@@ -302,7 +302,12 @@ impl Engine {
         // One that is over is settled below, without a word: that somebody else had it was said.
         let over = first && left.is_zero();
         let deadline = (first && !over).then_some(now.boot + left);
+        // Whoever began it again may have given it back: then its record tells that there was somebody before.
+        let was_lost = watch.is_some_and(|watch| {
+            watch.record.state == RunState::Lost || watch.record.trigger == Trigger::Rerun.as_str()
+        });
         let ours = Run::claimed(&job.spec, trigger, (start, deadline)).under(answer.run.as_ref());
+        let ours = Run { was_lost, ..ours };
         self.unwatch(run);
         let facts = RunFacts { run: run.clone(), trigger, start: start + 1, token: None };
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });

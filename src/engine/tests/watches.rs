@@ -126,6 +126,12 @@ fn a_lost_run_that_may_be_started_again_is_taken_over_as_late_and_judged_by_its_
     let effects = bench.reply_yes();
     let [Effect::Start(order)] = &done(&effects)[..] else { panic!("{effects:?}") };
     assert_eq!((order.start, order.trigger), (2, Trigger::Rerun));
+    // That it was lost was told. Its success ends that, though the job has not failed.
+    bench.tell(Event::Started { run: run(), pid: Some(7) });
+    bench.end(0);
+    let effects = bench.reply(vec![answer(Verdict::Recorded)]);
+    let ended = |effect: &Effect| matches!(effect, Effect::LookBack { known, .. } if known.was_lost);
+    assert!(effects.iter().any(ended), "{effects:?}");
     let last = RunRecord { rerun: true, ..record(&run(), (RunState::Lost, STARTS_MOST, 2)) };
     let mut bench = Bench::watching(rerunning("a"), last.clone());
     let effects = bench.until_with(21_300 + SPREAD, &mut stands(last));

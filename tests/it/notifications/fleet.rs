@@ -4,6 +4,7 @@ use super::*;
 use crate::cluster::wall;
 use crate::processes;
 use crate::processes::until;
+use crate::processes::until_limit;
 use crate::support::daemon::LIMIT;
 use crate::support::web::Act;
 use crate::support::web::ok;
@@ -108,6 +109,29 @@ fn a_run_whose_replica_was_killed_is_told_as_lost_once() {
     assert_eq!(of_owner.len(), 1, "{lost:?}");
     assert_eq!((&of_owner[0]["outcome"], of_owner[0].get("rerun")), (&"lost".into(), None));
     assert_eq!(lost.len(), all(&fleet, "run_lost").len());
+}
+
+/// The loss is no failure of the job, whose run goes on elsewhere: the success of that is what ends it.
+#[test]
+fn a_lost_run_that_is_started_again_and_succeeds_is_told_as_recovered() {
+    let web = Web::start(|_| ok());
+    // One tick only: a later one that began would take the run's place.
+    let second = (wall() + 4) % 60;
+    let job = format!(
+        "  - {{name: nightly, schedule: '{second} * * * * *', command: '[ $ONECRON_ATTEMPT -gt 1 ] || sleep 600', \
+         lostRunPolicy: Rerun, terminationGracePeriod: 1s, notify: {{onLost: [hook], onRecovery: [hook]}}}}\n"
+    );
+    let place = Place::new(&hook(&web), &job);
+    let mut fleet = place.start_fleet(2);
+    let owner = || fleet.iter().position(|daemon| !daemon.events("run_started").is_empty());
+    until("the job runs", || owner().is_some());
+    let owner = fleet.remove(owner().unwrap());
+    let run = owner.wait_for_event("run_started")["run_id"].clone();
+    processes::signal(owner.pid(), Signal::SIGKILL);
+    until_limit("it is told", Duration::from_secs(50), || !items(&web, "recovery").is_empty());
+    let (lost, recovered) = (items(&web, "lost"), items(&web, "recovery"));
+    assert_eq!((&lost[0]["run_id"], &lost[0]["rerun"]), (&run, &Value::from(true)), "{lost:?}");
+    assert_eq!((&recovered[0]["run_id"], &recovered[0]["trigger"]), (&run, &Value::from("rerun")), "{recovered:?}");
 }
 
 #[test]
