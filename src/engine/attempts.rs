@@ -144,11 +144,10 @@ impl Engine {
     }
 
     pub(super) fn finish(&mut self, now: Now, run: &RunKey, ending: Ending) {
-        let lease = self.lease;
         let before = (ending.outcome == Outcome::Succeeded).then(|| self.before_success(run)).flatten();
         let Some(ours) = self.runs.get_mut(run) else { return };
         ours.before = before;
-        ours.ended_in_time = !ours.lease_lost && now.boot < ours.confirmed + lease;
+        ours.ended_in_time = !ours.lease_lost && now.boot < ours.confirmed + ours.lease;
         ours.phase = Phase::Completing(Box::new(ending.clone()));
         self.say_finished(run, (ending, false));
         self.look_at_run(now, run);

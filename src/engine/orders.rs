@@ -60,6 +60,7 @@ impl Engine {
             trigger: Trigger::Manual,
             store_failed: false,
             looks: 0,
+            first_asked: None,
             needs_place: false,
         };
         self.order_known(now, run);

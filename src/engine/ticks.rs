@@ -67,6 +67,9 @@ pub struct Due {
     pub trigger: Trigger,
     /// The last try found no store.
     pub store_failed: bool,
+    /// When it was first asked for. That claim may be in force though its reply was lost, and others count from it how long
+    /// it waits for its begin: it is not renewed by asking again.
+    pub first_asked: Option<Boot>,
     /// How often it was found free, and there was no place for it.
     pub looks: u32,
     /// It was ours, and given back for want of a place: only with one is it taken again.
@@ -113,6 +116,7 @@ impl Engine {
             not_before: due_at + self.hold_back(),
             trigger,
             store_failed: false,
+            first_asked: None,
             looks: 0,
             needs_place: false,
         };
@@ -343,6 +347,7 @@ impl Engine {
         let asked = (previous, due.delay_ms, due.trigger, due.window);
         self.without_place.remove(&(order(&self.me, run), run.clone()));
         if take {
+            due.first_asked.get_or_insert(now.boot);
             self.taking.insert(run.clone());
         }
         Some(Step::Claim(Claim { take, ..self.claim_of(run, &spec, asked) }))
@@ -418,7 +423,8 @@ impl Engine {
         self.notice(Notice::RunClaimed { facts, took: now.boot.since(sent) });
         let start = answer.run.as_ref().map_or(0, |record| record.start);
         let ours = Run::claimed(&due.spec, due.trigger, (start, Some(due.deadline)));
-        self.own(now, run.clone(), Run { confirmed: sent, ..ours.under(answer.run.as_ref()) });
+        let confirmed = due.first_asked.unwrap_or(sent);
+        self.own(now, run.clone(), Run { confirmed, ..ours.under(answer.run.as_ref()) });
     }
 
     fn release_late_win(&mut self, now: Now, run: &RunKey, answer: &Answer) {
@@ -463,6 +469,7 @@ impl Engine {
             not_before: now.boot,
             trigger,
             store_failed: false,
+            first_asked: None,
             looks: 0,
             needs_place: true,
         };

@@ -5,7 +5,7 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, with a store that forgets or without, what it found.
-const FAILED: [(u64, bool, &str); 13] = [
+const FAILED: [(u64, bool, &str); 14] = [
     (4, true, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
@@ -33,6 +33,11 @@ const FAILED: [(u64, bool, &str); 13] = [
         37,
         true,
         "a claim whose reply was lost, and that another replica settled meanwhile, was not spoken of by its owner",
+    ),
+    (
+        2038,
+        true,
+        "a claim whose reply was lost, and that another replica had taken over, was asserted after a loss and ran beside it",
     ),
     (124, true, "a run that went on without its slot, since one that was over spoke up first, kept nobody out"),
 ];

@@ -156,6 +156,23 @@ fn a_claim_that_others_may_take_over_is_not_asserted() {
     }
 }
 
+/// Asking again is no sign of life: whoever waits for the begin counts from the claim that was taken, whose reply was lost.
+#[test]
+fn the_time_of_a_claim_counts_from_when_it_was_first_asked_for() {
+    for (unheard_ms, asserted) in [(1_000, true), (4_000, false)] {
+        let mut bench = Bench::claiming(job("a"));
+        bench.until(unheard_ms);
+        bench.fail();
+        bench.until_with(unheard_ms + 1_500, &mut |step| matches!(step, Step::Claim(_)).then(|| yes(step)));
+        let effects = bench.until_with(unheard_ms + 1_600, &mut |step| match step {
+            Step::Begin { .. } => Some(answer(Verdict::Forgot)),
+            step => Some(after_loss(step)),
+        });
+        let is_given_up = notices(&effects).contains(&skipped(&run(), SkipReason::StoreForgot));
+        assert_eq!((count(&effects, "reassert") > 0, is_given_up), (asserted, !asserted), "{unheard_ms}: {effects:#?}");
+    }
+}
+
 #[test]
 fn a_begin_in_the_silence_waits_for_its_end() {
     let mut bench = Bench::beginning(job("a"));

@@ -97,7 +97,7 @@ fn fits(world: &World, (run, record): (&RunKey, &RunRecord), starts: &[&crate::w
     }
     let all = |spec: &Arc<JobSpec>| spec.name == run.job && spec.catch_up == CatchUp::All;
     let is_all = world.versions.iter().any(|version| version.jobs.iter().any(all));
-    if record.reason == "superseded" && is_all && !was_given_up(world, run) {
+    if record.reason == "superseded" && is_all && !was_given_up(world, run) && !was_claimed_late(world, run) {
         return fail("although all ticks of its job are to run");
     }
     for told in [Some(outcome), record.late_outcome].into_iter().flatten() {
@@ -135,6 +135,23 @@ fn was_given_up(world: &World, run: &RunKey) -> bool {
         Notice::RunSkipped { facts, reason, .. } => facts.run == *run && !by_another.contains(reason),
         _ => false,
     })
+}
+
+/// Whether nobody had it before its deadline was as good as over, so that whoever had it then has a clock that is behind
+/// that of those who did not wait for it.
+fn was_claimed_late(world: &World, run: &RunKey) -> bool {
+    let claims = world.lines.iter().filter_map(|line| match &line.notice {
+        Notice::RunClaimed { facts, .. } if facts.run == *run => Some(line.at),
+        _ => None,
+    });
+    let specs = world.versions.iter().flat_map(|version| &version.jobs).filter(|spec| spec.name == run.job);
+    let deadline = specs
+        .map(|spec| {
+            let next = spec.schedule.after(run.scheduled_for.to_datetime()).map(Tick::from_datetime);
+            instant(run.scheduled_for) + window(spec, run.scheduled_for, next) as u64 * SECOND
+        })
+        .max();
+    claims.min().zip(deadline).is_some_and(|(claimed, deadline)| claimed + SECOND > deadline)
 }
 
 /// A tick is missed only where no replica was there that could have run it.
