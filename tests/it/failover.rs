@@ -197,6 +197,9 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(future))
 }
 
+/// How many more rounds an undefended fleet gets that has not started anything twice.
+const CHANCES: usize = 6;
+
 fn rounds() -> usize {
     ROUNDS[usize::from(std::env::var("ONECRON_CAMPAIGN").is_ok_and(|text| text == "full"))]
 }
@@ -208,7 +211,11 @@ where
     F: Future<Output = Option<Ledger>>,
 {
     let (mut all, mut twice) = (0, 0);
-    for _ in 0..rounds() {
+    for round in 0..rounds() + CHANCES {
+        // Whether an undefended fleet hits the moment is chance: it gets some more of them.
+        if round >= rounds() && (defence != Defence::None || twice > 0) {
+            break;
+        }
         let Some(ledger) = scenario().await else { return };
         let (started, doubled) = count(&ledger);
         (all, twice) = (all + started, twice + doubled);
