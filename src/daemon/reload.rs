@@ -346,7 +346,7 @@ impl Reloader {
         self.board.files_changed(Files { loaded_at: self.clock.now().wall, refused: None });
         if loses_most {
             let detail = format!(
-                "{removed} of {} gone with this change: if that is an accident, put them back; what runs goes on",
+                "{removed} of {} left the table with this change: if that is an accident, put them back; what runs goes on",
                 counted(former.jobs.len(), "job")
             );
             events::table_warning("W516", "", &detail);

@@ -110,9 +110,12 @@ impl Engine {
         let start = ours.start + u32::from(matches!(ours.phase, Phase::Beginning { .. }));
         let is_lost = answer.run.as_ref().is_some_and(|record| {
             record.owner == self.me
-                && record.state == RunState::Lost
                 && record.start == start
-                && !record.may_run_again()
+                && match record.state {
+                    RunState::Lost => !record.may_run_again(),
+                    RunState::Done => record.outcome == Some(Outcome::Lost),
+                    _ => false,
+                }
         });
         if is_lost {
             ours.start = start;

@@ -73,8 +73,8 @@ impl Engine {
     }
 
     /// It is said once what becomes of it here. Answers that were long under way may show it as it was.
-    fn order_known(&mut self, now: Now, run: &RunKey) {
-        if let Some(job) = self.jobs.get_mut(&run.job) {
+    pub(super) fn order_known(&mut self, now: Now, run: &RunKey) {
+        if let Some(job) = self.jobs.get_mut(&run.job).filter(|_| run.scheduled_for.is_manual()) {
             let old = now.wall.timestamp_millis() - KNOWN_MS;
             job.orders = job.orders.split_off(&Tick::manual(old, 0));
             job.orders.insert(run.scheduled_for);

@@ -61,6 +61,8 @@ impl Engine {
         }
         self.alarms.clear(&Topic::Register(name.clone()));
         self.alarms.clear(&Topic::Stale(name.clone()));
+        // What this replica has settled, and said, is not asked for again: with the job goes the memory of it.
+        self.owed.retain(|run, owed| run.job != *name || owed.count > 1 || !job.settled.contains(&run.scheduled_for));
         let of_job = RunKey::new(name.clone(), Tick::from_seconds(i64::MIN));
         // One whose claim is under way may be ours already: it stays until that is known.
         let waiting: Vec<RunKey> = self

@@ -309,6 +309,7 @@ impl Engine {
         let ours = Run::claimed(&job.spec, trigger, (start, deadline)).under(answer.run.as_ref());
         let ours = Run { was_lost, ..ours };
         self.unwatch(run);
+        self.order_known(now, run);
         let facts = RunFacts { run: run.clone(), trigger, start: start + 1, token: None };
         self.notice(Notice::RunClaimed { facts, took: Duration::ZERO });
         self.own(now, run.clone(), ours);

@@ -224,7 +224,6 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     if guard::is_forgotten(job, tick) && !guard::is_asserted(job, run) {
         return Verdict::Forgot;
     }
-    let is_order = run.is_order();
     run.state = RunState::Claimed;
     run.owner = claim.owner.clone();
     run.number += 1;
@@ -235,7 +234,8 @@ fn claim(picture: &mut Picture, claim: &Claim, now: i64, changes: &mut Changes) 
     // What holds the slot goes on holding it, whatever the table of its new owner says.
     run.exclusive = claim.exclusive || job.slot == Some(tick);
     run.when_busy = claim.when_busy;
-    if is_order {
+    // What was never begun may run again, or not, as the table says under which it begins.
+    if run.start == 0 {
         run.rerun = claim.rerun;
     }
     run.spec_hash.clone_from(&claim.spec_hash);

@@ -97,6 +97,7 @@ conformance! {
         a_lost_run_is_taken_over_only_if_it_may_run_again_and_as_it_was_seen
         a_run_is_started_three_times_at_most
         a_takeover_writes_the_new_owners_terms
+        whether_a_run_may_run_again_is_said_by_the_claim_under_which_it_first_begins
         a_question_never_takes_over
         answers_list_the_jobs_open_runs_oldest_first
         no_job_is_paused_by_itself;

@@ -257,7 +257,7 @@ fn a_file_that_is_gone_or_empty_is_no_table_and_a_list_without_jobs_is_one() {
     changing.rename(&changing.text(&[]));
     assert_eq!(counts(&daemon.wait_for_event("table_replaced")), [0, 0, 3]);
     let loud = daemon.wait_for(|line| line["event"] == "table_warning" && line["code"] == "W516", LIMIT);
-    assert!(loud["detail"].as_str().unwrap().starts_with("3 of 3 jobs gone with this change"), "{loud}");
+    assert!(loud["detail"].as_str().unwrap().starts_with("3 of 3 jobs left the table with this change"), "{loud}");
 }
 
 /// A writer that pauses, but not for a second: a machine that stalls it for so long makes another test of it.

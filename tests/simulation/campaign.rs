@@ -76,7 +76,10 @@ pub fn failures(seeds: Range<u64>, faults: Faults) -> (Vec<(u64, String)>, Met) 
 /// `ONECRON_STORY=quick-forbid` says all that replicas said of that job, and when the store forgot.
 fn tell(world: &World) {
     let Ok(of) = std::env::var("ONECRON_STORY") else { return };
-    println!("the store forgot at {:?}, since {:?}", world.forgot, world.sinces);
+    println!(
+        "the store forgot at {:?}, dropped records at {:?}, since {:?}",
+        world.forgot, world.evicted, world.sinces
+    );
     for line in world.lines.iter().map(|line| format!("{line:?}")).filter(|line| line.contains(&of)) {
         println!("{line}");
     }

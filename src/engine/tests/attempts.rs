@@ -231,3 +231,20 @@ fn a_run_that_was_not_started_in_time_is_given_back_where_nobody_calls_it_lost()
     let said = notices(&bench.reply_yes());
     assert!(!said.iter().any(|notice| matches!(notice, Notice::RunFinished { .. })), "{said:?}");
 }
+
+/// Its owner heard so late that its begin had been in force that others had called it lost and closed it by then.
+#[test]
+fn a_run_that_was_not_started_in_time_and_is_closed_as_lost_ends_as_not_started() {
+    let mut bench = Bench::beginning(job("a"));
+    bench.pass(secs(20));
+    let effects = bench.reply_yes();
+    assert_eq!(count(&effects, "abandon"), 1, "{effects:?}");
+    let closed = RunRecord { outcome: Some(Outcome::Lost), ..mine(&run(), (RunState::Done, 1, 2)) };
+    let effects = bench.reply(vec![with(Verdict::Done, closed.clone())]);
+    let said = notices(&effects);
+    let [Notice::RunFinished { ending, .. }] = &said[..] else { panic!("{said:?}") };
+    assert_eq!((ending.outcome, ending.error.as_str()), (Outcome::NotStarted, "the run's lease is over"));
+    assert_eq!(count(&effects, "complete"), 1, "{effects:?}");
+    bench.reply(vec![with(Verdict::RecordedLate, closed)]);
+    assert_eq!(bench.engine.running(), 0);
+}

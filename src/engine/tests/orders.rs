@@ -111,6 +111,29 @@ fn an_order_that_was_taken_before_we_looked_is_said_and_watched() {
     assert!(asked(&effects).iter().any(|step| matches!(step, Step::Settle { decision: Decision::Lost, .. })));
 }
 
+/// An answer about it may be long under way, or a command may name it again: what became of it here was said.
+#[test]
+fn an_ordered_run_that_was_taken_over_here_is_not_spoken_of_as_a_new_one() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    bench.finds(vec![]);
+    bench.until_with(-30_000, &mut |step| Some(answers::yes(step)));
+    let run = by_hand(-30_100);
+    let claimed = RunRecord { ordered_by: "ada@web".into(), ..record(&run, (RunState::Claimed, 0, 2)) };
+    bench.engine.watch(bench.now, run.clone(), claimed.clone());
+    let effects = bench.until_with(-20_000, &mut |step| match step {
+        Step::Read { .. } => Some(read(claimed.clone())),
+        Step::Claim(_) => Some(with(Verdict::Won, mine(&run, (RunState::Claimed, 0, 3)))),
+        Step::Begin { .. } => Some(with(Verdict::Paused, mine(&run, (RunState::Claimed, 0, 4)))),
+        Step::Settle { .. } => Some(with(Verdict::Settled, mine(&run, (RunState::Done, 0, 4)))),
+        step => Some(answers::yes(step)),
+    });
+    assert_eq!((count(&effects, "claim"), count(&effects, "settle")), (1, 1), "{effects:?}");
+    bench.finds(vec![command(1, &[&run], &[])]);
+    let over = RunRecord { ordered_by: "ada@web".into(), ..mine(&run, (RunState::Done, 0, 4)) };
+    let effects = bench.reply(vec![read(over)]);
+    assert_eq!(notices(&effects), []);
+}
+
 #[test]
 fn an_order_that_an_answer_about_its_job_shows_is_due() {
     let mut bench = Bench::claiming(job("a"));

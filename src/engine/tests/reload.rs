@@ -1,6 +1,8 @@
 //! Another table comes into force.
 
 use super::*;
+use crate::engine::owed::Owed;
+use crate::engine::owed::UNLINKED;
 
 fn table(jobs: &[JobSpec], lease: Duration) -> Event {
     let scheduler = SchedulerSpec { lock_lease: lease, clock_skew_tolerance: secs(2), ..SchedulerSpec::default() };
@@ -74,6 +76,19 @@ fn a_tick_that_waits_when_its_job_is_removed_is_said() {
     let effects = bench.tell(table(&[], LEASE));
     assert_eq!(notices(&effects), [skipped(&run(), SkipReason::Removed)]);
     assert!(bench.engine.ticks.is_empty() && bench.engine.owed.is_empty());
+}
+
+/// The store would answer as it did the first time, and it would be told twice.
+#[test]
+fn what_was_settled_here_is_not_asked_for_again_when_its_job_is_removed() {
+    let mut bench = Bench::ready(&[job("a")], 10);
+    for tick in [run(), run_at(3_600)] {
+        let decided = (WINDOW, Decision::Missed(MissedReason::StoreForgot));
+        bench.engine.owed.insert(tick.clone(), Owed::one(tick.scheduled_for, UNLINKED, decided));
+    }
+    bench.engine.jobs.get_mut(&name("a")).unwrap().settled.insert(run().scheduled_for);
+    bench.tell(table(&[], LEASE));
+    assert!(bench.engine.owed.keys().eq([&run_at(3_600)]), "{:?}", bench.engine.owed);
 }
 
 #[test]

@@ -242,6 +242,21 @@ pub async fn a_takeover_writes_the_new_owners_terms(scene: Scene) {
     assert_eq!((run.trigger.as_str(), run.spec_hash.as_str(), run.number), ("rerun", "def", 2));
 }
 
+/// Whoever gave it back, or vanished, may have had another table: at most once is promised by that under which it begins.
+pub async fn whether_a_run_may_run_again_is_said_by_the_claim_under_which_it_first_begins(scene: Scene) {
+    for (n, first, then) in [(1, true, false), (2, false, true)] {
+        scene.claim_with(n, "web-1", |claim| claim.rerun = first).await;
+        let seen = scene.seen(n).await;
+        let taken = scene.claim_with(n, "web-2", |claim| (claim.takeover, claim.rerun) = (Some(seen), then));
+        assert_eq!(taken.await, Verdict::Won);
+        assert_eq!(scene.record(n).await.rerun, then);
+        scene.begin(n, "web-2", 0).await;
+        scene.abandon(n, "web-2", 1).await;
+        assert_eq!(scene.claim_with(n, "web-1", |claim| claim.rerun = first).await, Verdict::Won);
+        assert_eq!(scene.record(n).await.rerun, then, "it has begun");
+    }
+}
+
 pub async fn a_question_never_takes_over(scene: Scene) {
     scene.claim(1, "web-1").await;
     let seen = scene.seen(1).await;

@@ -97,7 +97,8 @@ fn fits(world: &World, (run, record): (&RunKey, &RunRecord), starts: &[&crate::w
     }
     let all = |spec: &Arc<JobSpec>| spec.name == run.job && spec.catch_up == CatchUp::All;
     let is_all = world.versions.iter().any(|version| version.jobs.iter().any(all));
-    if record.reason == "superseded" && is_all && !was_given_up(world, run) && !was_claimed_late(world, run) {
+    let is_excused = || was_given_up(world, run) || was_claimed_late(world, run) || was_overtaken(world, (run, record));
+    if record.reason == "superseded" && is_all && !is_excused() {
         return fail("although all ticks of its job are to run");
     }
     for told in [Some(outcome), record.late_outcome].into_iter().flatten() {
@@ -135,6 +136,13 @@ fn was_given_up(world: &World, run: &RunKey) -> bool {
         Notice::RunSkipped { facts, reason, .. } => facts.run == *run && !by_another.contains(reason),
         _ => false,
     })
+}
+
+/// Whether it began, was given back, and something that was ordered began before it could again.
+fn was_overtaken(world: &World, (run, record): (&RunKey, &RunRecord)) -> bool {
+    let is_order = |child: &crate::world::Child| child.run.job == run.job && child.run.scheduled_for.is_manual();
+    let token = fencing_token(run.scheduled_for, record.start);
+    record.start > 0 && world.children.iter().any(|child| is_order(child) && child.token > token)
 }
 
 /// Whether nobody had it before its deadline was as good as over, so that whoever had it then has a clock that is behind

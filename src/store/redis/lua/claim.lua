@@ -7,7 +7,6 @@ if not is_registered then
 end
 
 local function take_it()
-  local is_order = is_manual and run.is.state == 'abandoned' and num(run.is.start) == 0
   set(run, 'state', 'claimed')
   set(run, 'owner', owner)
   set(run, 'number', int(num(run.is.number) + 1))
@@ -18,7 +17,8 @@ local function take_it()
   -- What holds the slot goes on holding it, whatever the table of its new owner says.
   set(run, 'exclusive', job.is.slot == tick and '1' or ARGV[9])
   set(run, 'when_busy', ARGV[15])
-  if is_order then
+  -- What was never begun may run again, or not, as the table says under which it begins.
+  if num(run.is.start) == 0 then
     set(run, 'rerun', ARGV[10])
   end
   set(run, 'trigger', ARGV[11])
