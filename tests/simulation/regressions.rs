@@ -62,11 +62,7 @@ const FAILED: [(u64, Faults, &str); 18] = [
         Faults::ALL,
         "a run that was never begun ran twice by the table of whoever had given it back, and not its own",
     ),
-    (
-        6438,
-        Faults::AMNESIA,
-        "a tick was reported missed twice by one replica, whose table had lost its job in between",
-    ),
+    (6438, Faults::AMNESIA, "a tick was reported missed twice by one replica, whose table had lost its job in between"),
     (
         10_010,
         Faults::PEOPLE,
