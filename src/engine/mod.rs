@@ -112,6 +112,8 @@ pub struct Engine {
     settle_from: Boot,
     /// Both clocks as they were last read.
     read: Now,
+    /// When the answers were asked for that are, or were last, taken in.
+    asked_at: Boot,
     /// How far the wall clock is from the store's.
     skew: Skew,
     /// What ticks were last judged by: the wall clock, put back where it is ahead; minus boot clock, milliseconds.
@@ -170,6 +172,7 @@ impl Engine {
             clock_offset: offset(now),
             settle_from: now.boot,
             read: now,
+            asked_at: now.boot,
             skew: Skew::new(table.scheduler.clock_skew_tolerance),
             judged_offset: offset(now),
             fleet: Fleet::new(table, now.boot),
@@ -354,6 +357,7 @@ impl Engine {
             }
             Err(failure) => return self.store_failed(now, asked.topics, failure),
         };
+        self.asked_at = asked.sent;
         self.outbox.widen(asked.topics.len(), now.boot);
         if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
             self.notice(Notice::StoreConnected { outage });

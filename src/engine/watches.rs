@@ -22,7 +22,6 @@ use crate::job::MissedReason;
 use crate::job::RunKey;
 use crate::job::RunRecord;
 use crate::job::RunState;
-use crate::job::Seen;
 use crate::job::Step;
 use crate::job::Trigger;
 use crate::job::Verdict;
@@ -41,6 +40,8 @@ pub struct Watch {
     pub record: RunRecord,
     /// When it was first seen so.
     pub since: Boot,
+    /// When it was last seen.
+    pub heard: Boot,
     /// It could be taken, but there is no place.
     pub waits_for_place: bool,
     /// The store does not know whether somebody else had it since: nobody may take it.
@@ -97,8 +98,8 @@ impl Watch {
     }
 }
 
-/// Whether a record was read before the one that is known: answers overtake one another, and one that waited while this
-/// replica was suspended must not make a lost run begun again. It would be called lost twice.
+/// Whether a record may have been read before the one that is known: answers overtake one another, and one that waited
+/// while this replica was suspended must not make a lost run begun again. It would be called lost twice.
 fn is_older(record: &RunRecord, known: &RunRecord) -> bool {
     let same = record.owner == known.owner && record.start == known.start;
     let lost_since = known.state == RunState::Lost && record.state == RunState::Begun;
@@ -118,23 +119,19 @@ impl Engine {
 
     /// The same, also of one that was ordered and is not to be taken here.
     pub(super) fn watch_taken(&mut self, now: Now, run: RunKey, record: RunRecord) {
-        if self.watches.get(&run).is_some_and(|watch| is_older(&record, &watch.record)) {
-            return;
-        }
         if let Some(watch) = self.watches.get_mut(&run) {
-            // An answer that was long under way: it would have the run called lost a second time.
-            let was_called_lost = record.state == RunState::Begun
-                && watch.record.seen() == (Seen { state: RunState::Lost, ..record.seen() });
-            if was_called_lost {
+            // What was asked for since is not overtaken: then the store went back, and the run is to be judged anew.
+            if self.asked_at < watch.heard && is_older(&record, &watch.record) {
                 return self.set_watch_alarm(now, &run);
             }
             if watch.record.seen() != record.seen() {
                 watch.since = now.boot;
                 watch.forgotten = false;
             }
-            watch.record = record;
+            (watch.record, watch.heard) = (record, now.boot);
         } else {
-            let watch = Watch { record, since: now.boot, waits_for_place: false, forgotten: false, not_run_for: None };
+            let (since, heard) = (now.boot, now.boot);
+            let watch = Watch { record, since, heard, waits_for_place: false, forgotten: false, not_run_for: None };
             self.watches.insert(run.clone(), watch);
         }
         self.set_watch_alarm(now, &run);

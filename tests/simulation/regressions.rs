@@ -5,7 +5,7 @@ use super::campaign::failures;
 use super::world::Faults;
 
 /// Seed, what may happen in its day, what it found.
-const FAILED: [(u64, Faults, &str); 18] = [
+const FAILED: [(u64, Faults, &str); 19] = [
     (4, Faults::AMNESIA, "an owner settled what its watcher had settled alike, and both said that the tick was missed"),
     (
         327,
@@ -67,6 +67,11 @@ const FAILED: [(u64, Faults, &str); 18] = [
         10_010,
         Faults::PEOPLE,
         "a run that was taken over, and skipped, was spoken of as one that somebody had just ordered",
+    ),
+    (
+        3114,
+        Faults::AMNESIA,
+        "a store went back to before a run was lost, and whoever had seen it lost never judged it again",
     ),
 ];
 

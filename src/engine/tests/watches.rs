@@ -73,6 +73,7 @@ fn an_answer_that_was_long_under_way_does_not_make_a_lost_run_begun_again() {
     assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
     let late = Answer { open: vec![begun.clone()], ..answer(Verdict::Registered { fresh: false, rescheduled: false }) };
     let now = bench.now;
+    bench.engine.asked_at = boot(15_000);
     bench.engine.job_registered(now, &name("a"), late);
     assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
     let effects = bench.until_with(36_000, &mut store);
@@ -250,6 +251,28 @@ fn an_answer_that_was_overtaken_does_not_make_a_lost_run_begun_again() {
     let renewed = record(&run(), (RunState::Begun, 2, 3));
     bench.engine.watch(bench.now, run(), renewed.clone());
     assert_eq!(bench.engine.watches[&run()].record, renewed, "news is taken");
+}
+
+/// A failover that lost the word of the loss, with an owner that is dead: the run would hold its slot for ever, if what was
+/// read since were taken for an old answer.
+#[test]
+fn a_lost_run_that_is_begun_again_since_the_store_went_back_is_judged_again() {
+    for back_to in [(RunState::Begun, 1, 3), (RunState::Begun, 1, 2)] {
+        let begun = record(&run(), (RunState::Begun, 1, 3));
+        let mut bench = Bench::watching(job("a"), begun.clone());
+        bench.until_with(15_000 + SPREAD, &mut |step| match step {
+            Step::Read { .. } => Some(read(begun.clone())),
+            step => Some(yes(step)),
+        });
+        assert_eq!(bench.engine.watches[&run()].record.state, RunState::Lost);
+        let before = record(&run(), back_to);
+        let effects = bench.until_with(60_000, &mut |step| match step {
+            Step::Read { .. } => Some(read(before.clone())),
+            Step::Settle { decision: Decision::Drained, .. } => Some(with(Verdict::Changed, before.clone())),
+            step => Some(yes(step)),
+        });
+        assert!(asked(&effects).contains(&settle(Decision::Lost, back_to)), "{effects:?}");
+    }
 }
 
 #[test]
