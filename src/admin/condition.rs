@@ -69,9 +69,9 @@ impl Condition {
 }
 
 impl JobView {
-    /// How it is, as far as the store knows: not whether the table suspends it, nor whether it is stale.
+    /// How it is, as far as the store knows: not whether the table suspends it.
     pub fn condition(&self) -> Condition {
-        Condition::of((self.state, false), (self.consecutive_failures, self.last_run()), &self.running)
+        Condition::of((self.state, self.stale), (self.consecutive_failures, self.last_run()), &self.running)
     }
 }
 

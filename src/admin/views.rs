@@ -136,6 +136,8 @@ pub struct JobView {
     pub last_success: Option<String>,
     /// Failures since then.
     pub consecutive_failures: u32,
+    /// A replica has called it stale (`job_stale`), and there was no success since.
+    pub stale: bool,
     /// When a replica last registered it.
     pub registered_at: String,
     /// What happened up to then the store cannot know.
@@ -337,7 +339,7 @@ impl PauseView {
 
 impl ReplicaView {
     /// One that is there at an instant (store clock, milliseconds since the epoch).
-    fn there(presence: &Presence, at: i64) -> Self {
+    pub(super) fn there(presence: &Presence, at: i64) -> Self {
         Self { silent_seconds: presence.silent_ms(at).map(seconds), ..Self::of(presence) }
     }
 
@@ -410,6 +412,7 @@ impl JobView {
             last_runs: history,
             last_success: record.last_success.map(|tick| tick.to_string()),
             consecutive_failures: record.failures,
+            stale: record.stale.as_ref().is_some_and(|said| said.fresh_at == record.fresh_at()),
             registered_at: instant(record.registered_at).unwrap_or_default(),
             known_since: instant(record.since).unwrap_or_default(),
         }

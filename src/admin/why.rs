@@ -4,8 +4,10 @@ use super::Refusal;
 use super::past;
 use super::views;
 use super::views::ORDERED;
+use super::views::ReplicaView;
 use super::views::RunView;
 use super::views::schedule_of;
+use super::views::silence;
 use crate::job::JobName;
 use crate::job::JobRecord;
 use crate::job::MissedReason;
@@ -105,10 +107,12 @@ async fn account(store: &dyn Store, name: &JobName, asked: Asked) -> Result<Acco
     }
     let began = view.as_ref().filter(|view| began_at(view, tick)).map(|view| view.replica.as_str());
     facts.extend(past::there_at(&gathering, tick.millis(), began));
-    facts.push(match gathering.replicas().count() {
+    let there: Vec<ReplicaView> =
+        gathering.replicas().map(|replica| ReplicaView::there(replica, gathering.at)).collect();
+    facts.push(match there.len() {
         0 => "no replica is there now".to_owned(),
-        1 => "1 replica is there now".to_owned(),
-        more => format!("{more} replicas are there now"),
+        1 => format!("1 replica is there now{}", silence(&there)),
+        more => format!("{more} replicas are there now{}", silence(&there)),
     });
     Ok(account.tell(Some(run), answer, facts, view))
 }

@@ -34,11 +34,11 @@ const LATEST: usize = 10;
 
 /// Says how a fleet is: its replicas, what runs, and which jobs need somebody's eye
 ///
-/// It reads the store, and needs no daemon. Exit codes: 0; 2 called wrongly; 3 with --check: a job fails, or no replica is
-/// there; 69 the store does not answer; 78 a setting is refused.
+/// It reads the store, and needs no daemon. Exit codes: 0; 2 called wrongly; 3 with --check: a job fails or is stale, or no
+/// replica is there; 69 the store does not answer; 78 a setting is refused.
 #[derive(Debug, Clone, Args)]
 pub struct StatusArgs {
-    /// End with 3 where a job's last run failed or was missed, or no replica is there
+    /// End with 3 where a job's last run failed or was missed, a job is stale, or no replica is there
     #[arg(long)]
     pub check: bool,
     /// Where, and how.
@@ -51,7 +51,7 @@ pub struct StatusArgs {
 /// It reads the store, and needs no daemon. Exit codes: 0; 2 called wrongly; 69 the store does not answer; 78 a setting is refused.
 #[derive(Debug, Clone, Args)]
 pub struct JobsArgs {
-    /// Only those that need somebody's eye: the last run failed or was missed, they are paused, or no replica has them any more
+    /// Only those that need somebody's eye: the last run failed or was missed, they are stale or paused, or no replica has them any more
     #[arg(long)]
     pub failed: bool,
     /// Where, and how.
@@ -224,7 +224,7 @@ pub(super) fn is_gone(job: &JobView) -> bool {
 }
 
 fn is_failing(job: &JobView) -> bool {
-    matches!(job.condition(), Condition::Failing | Condition::Missed)
+    matches!(job.condition(), Condition::Failing | Condition::Missed | Condition::Stale)
 }
 
 fn needs_an_eye(job: &JobView) -> bool {
@@ -261,7 +261,7 @@ fn row(cells: &[&str]) -> Vec<String> {
 fn write_status(out: &mut dyn Write, fleet: &FleetView, (url, namespace): (&str, &str)) -> io::Result<()> {
     let now = now_of(fleet);
     let count = fleet.jobs.iter().filter(|job| !is_gone(job)).count();
-    let wrong = [Condition::Failing, Condition::Missed].map(|wrong| {
+    let wrong = [Condition::Failing, Condition::Missed, Condition::Stale].map(|wrong| {
         let is_so = |job: &&JobView| job.condition() == wrong;
         (fleet.jobs.iter().filter(is_so).count(), wrong)
     });

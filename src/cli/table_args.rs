@@ -46,7 +46,7 @@ pub enum Format {
 #[derive(Debug, Clone, Args)]
 pub struct TableArgs {
     /// Job table: a file, or a folder whose *.yaml are read in the order of their names; may be repeated
-    #[arg(long = "jobs", value_name = "PATH", env = "ONECRON_JOBS", default_value = "/etc/onecron/jobs.yaml")]
+    #[arg(long = "jobs", value_name = "PATH", env = "ONECRON_JOBS", default_value = config::DEFAULT_PATH)]
     pub jobs: Vec<PathBuf>,
 }
 

@@ -6,10 +6,15 @@ use std::fs;
 use std::fs::File;
 use std::io;
 use std::io::Read;
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::path::PathBuf;
 
+/// The table where no other is named.
+pub const DEFAULT_PATH: &str = "/etc/onecron/jobs.yaml";
+/// How long a chain of links is followed, as far as Linux does.
+const LINKS_MOST: usize = 40;
 /// How large one file may be.
 pub const BYTES_MOST: usize = 1 << 20;
 
@@ -181,9 +186,28 @@ fn read_file(path: &Path) -> Source {
     }
 }
 
+/// A link that leads nowhere, and where it should lead; of a chain the last one. `None`: the path is no link.
+fn lost_target(path: &Path) -> Option<(PathBuf, PathBuf)> {
+    let step = |link: PathBuf| {
+        let target = fs::read_link(&link).ok()?;
+        let target = link.parent().map_or_else(|| target.clone(), |folder| folder.join(&target));
+        Some((link, target))
+    };
+    iter::successors(step(path.to_owned()), |(_, target)| step(target.clone())).take(LINKS_MOST).last()
+}
+
 /// What there is instead of a file that is not there.
 fn missing_hint(path: &Path) -> String {
     const SHOWN: usize = 3;
+    if let Some((link, target)) = lost_target(path) {
+        let (link, target) = (link.display(), target.display());
+        return format!("`{link}` is a link to `{target}`, which is not there: put that back, or turn the link");
+    }
+    if path == Path::new(DEFAULT_PATH) && Path::new("jobs.yaml").is_file() {
+        return "this is where a table is if nothing else is said; for the `jobs.yaml` of this folder write \
+                `--jobs jobs.yaml` (`onecron validate jobs.yaml`)"
+            .into();
+    }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let shown = folder.display();
     let Ok(entries) = fs::read_dir(folder) else {

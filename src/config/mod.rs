@@ -25,6 +25,7 @@ mod words;
 mod yaml;
 
 pub use files::BYTES_MOST;
+pub use files::DEFAULT_PATH;
 pub use files::Source;
 pub use files::fingerprint;
 pub use files::is_mounted_alone;

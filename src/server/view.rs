@@ -202,7 +202,7 @@ impl Job {
         };
         let last_success = view.and_then(|view| view.last_success.clone());
         let since = last_success.as_deref().or(view.map(|view| view.known_since.as_str())).and_then(parse);
-        let stale_after = spec.and_then(|spec| spec.stale_after);
+        let stale_after = spec.filter(|spec| !spec.suspend).and_then(|spec| spec.stale_after);
         let stale =
             stale_after.zip(since).is_some_and(|(most, since)| (now - since).to_std().is_ok_and(|age| age > most));
         let bare = |run: &RunView| RunView { output_tail: String::new(), ..run.clone() };
@@ -301,7 +301,10 @@ impl Status {
         let counts = Counts::of(jobs);
         let replicas = seen.view.as_ref().map_or(0, |view| view.replicas.len());
         let paused = seen.view.as_ref().and_then(|view| view.paused.clone());
-        let (in_order, summary) = summary(&counts, (&view, replicas), paused.is_some());
+        // In a sentence a job is counted once: one that fails and is stale is one that somebody has to look at.
+        let only_stale = jobs.iter().filter(|job| job.condition() == Condition::Stale).count();
+        let each_once = Counts { stale: only_stale, ..counts.clone() };
+        let (in_order, summary) = summary(&each_once, (&view, replicas), paused.is_some());
         let refused = standing.files.refused.as_ref().map(|refused| RefusedView {
             since: instant(refused.since),
             problems: refused.problems,

@@ -393,6 +393,22 @@ fn a_crontab_becomes_a_table_that_is_good() {
 }
 
 #[test]
+fn a_table_that_lies_here_is_pointed_to_where_the_usual_one_is_missing() {
+    if fs::exists("/etc/onecron/jobs.yaml").unwrap() {
+        return; // a machine that has one
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hint = || {
+        let (code, _, errors) = told(&Launch::new(&["validate"]).folder(folder.path()).output());
+        assert!(code == Some(78) && errors.contains("/etc/onecron/jobs.yaml: error[E103]"), "{errors}");
+        errors
+    };
+    assert!(!hint().contains("--jobs jobs.yaml"));
+    fs::write(folder.path().join("jobs.yaml"), "jobs: []").unwrap();
+    assert!(hint().contains("`--jobs jobs.yaml`"));
+}
+
+#[test]
 fn a_reader_that_goes_away_is_told_from_an_answer_of_no() {
     let table = Table::new("  - {name: hello, schedule: '0 0 1 1 *', command: 'true'}\n");
     let daemon = table.launch("sqlite:fleet.db").start();

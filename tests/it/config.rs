@@ -23,6 +23,7 @@ use onecron::schedule::zone_data_version;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -280,6 +281,23 @@ fn files_that_cannot_be_read_are_reported_beside_the_others() {
     let gone = config::load(&config::read(&[empty.path().join("no/jobs.yaml")]), now()).unwrap_err();
     assert!(gone[0].hint.as_deref().unwrap().contains("cannot be read either"), "{:?}", gone[0]);
     assert_eq!(config::load(&[], now()).unwrap_err()[0].code, "E103");
+}
+
+#[test]
+fn of_a_link_that_leads_nowhere_it_is_said_where_it_should_lead() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, data) = (folder.path().join("jobs.yaml"), folder.path().join("..data"));
+    symlink("..data/jobs.yaml", &link).unwrap();
+    symlink("v1", &data).unwrap();
+    let hint = || config::load(&config::read(std::slice::from_ref(&link)), now()).unwrap_err()[0].hint.clone().unwrap();
+    let target = folder.path().join("..data/jobs.yaml");
+    assert!(hint().contains(&format!("`{}` is a link to `{}`", link.display(), target.display())), "{}", hint());
+    fs::create_dir(folder.path().join("v1")).unwrap();
+    symlink("gone.yaml", &target).unwrap();
+    let last = folder.path().join("..data/gone.yaml");
+    assert!(hint().starts_with(&format!("`{}` is a link to `{}`", target.display(), last.display())), "{}", hint());
+    fs::write(&last, "jobs: []").unwrap();
+    config::load(&config::read(&[link]), now()).unwrap();
 }
 
 #[test]

@@ -203,6 +203,20 @@ async fn a_password_is_asked_for_in_clear_words_and_never_shown() {
     open(&format!("redis://:s3cret@{address}/3"), "default").server_time().await.unwrap();
 }
 
+/// The client sends no user without a password, and such a connection is that of `default`, who may do anything.
+#[tokio::test]
+async fn a_user_without_a_password_is_not_let_in_as_another() {
+    let Some(server) = start(&[]) else { return };
+    let url = format!("redis://cron@127.0.0.1:{}", server.port);
+    server.command("ACL SETUSER cron on >pw ~onecron:* +@all");
+    let error = open(&url, "default").server_time().await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("--store-password-file"), "{error}");
+    server.command("ACL SETUSER cron nopass");
+    open(&url, "default").server_time().await.unwrap();
+    assert!(server.command("CLIENT LIST").contains("user=cron"));
+}
+
 #[tokio::test]
 async fn an_account_without_rights_is_told_which_it_needs() {
     let Some(server) = start(&[]) else { return };

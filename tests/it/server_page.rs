@@ -6,6 +6,7 @@ use crate::support::bench::program;
 use crate::support::client::get;
 use crate::support::client::send;
 use crate::support::daemon::Daemon;
+use crate::support::daemon::Launch;
 use crate::support::daemon::Table;
 use crate::support::server::RedisServer;
 use crate::support::server::free_port;
@@ -189,4 +190,28 @@ fn a_strict_daemon_is_not_ready_while_the_store_is_away() {
     redis.start_again();
     daemon.wait_for_many(2, |line| line["event"] == "daemon_ready", crate::support::daemon::LIMIT);
     assert_eq!(get(&address, "/readyz").status, 200);
+}
+
+#[test]
+fn a_job_that_is_stale_is_told_once_and_alike_by_the_page_and_the_command_and_a_suspended_one_is_not() {
+    let table = Table::new(
+        "  - {name: bad, schedule: '* * * * * *', command: 'exit 3', staleAfter: 2s}
+  - {name: idle, schedule: '0 2 * * *', command: 'true', staleAfter: 2s}
+  - {name: 'off', schedule: '* * * * * *', command: 'true', staleAfter: 2s, suspend: true}
+",
+    );
+    let (daemon, address) = start(&table, "sqlite:fleet.db");
+    let ended = || {
+        let output = Launch::new(&["status", "--check", "--store", "sqlite:fleet.db"]).folder(table.folder.path());
+        let output = output.output();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    daemon.wait_for_job("job_stale", "bad");
+    daemon.wait_for_job("job_stale", "idle");
+    until("both are seen", || get(&address, "/api/v1/status").json()["jobs"]["stale"] == 2);
+    let page = body(&address, "/");
+    assert!(page.contains("<h1>1 failing, 1 stale of 3 jobs</h1>"), "{page}");
+    let (code, text) = ended();
+    assert!(code == Some(3) && text.starts_with("1 failing, 1 stale of 3 jobs; "), "{code:?} {text}");
+    assert!(text.lines().any(|line| line.starts_with("idle ") && line.contains(" stale ")), "{text}");
 }

@@ -6,6 +6,7 @@ use crate::support::bench::Kind;
 use crate::support::scene::Scene;
 use crate::support::scene::ending;
 use crate::support::scene::replica;
+use crate::support::wait_until;
 use chrono::DateTime;
 use chrono::TimeDelta;
 use chrono::Utc;
@@ -20,6 +21,7 @@ use onecron::job::MissedReason;
 use onecron::job::Order;
 use onecron::job::Outcome;
 use onecron::job::Pause;
+use onecron::job::Presence;
 use onecron::job::RunKey;
 use onecron::job::SkipReason;
 use onecron::job::Step;
@@ -128,6 +130,17 @@ async fn of_several_attempts_it_is_said_where_the_others_stand() {
     assert!(!tells().await);
     scene.begin_as(1, "web-1", (1, "again")).await;
     assert!(tells().await);
+}
+
+#[tokio::test]
+async fn a_replica_that_should_have_been_heard_of_is_not_told_as_one_that_is_there_and_well() {
+    let scene = scene().await;
+    let last = async || why(&scene, 1).await.facts.pop().unwrap();
+    let presence = Presence { number: 1, lease_ms: 1, ..Presence::new(replica("web-1"), Presence::REPLICA) };
+    scene.store.meet(Some(&presence), &[]).await.unwrap();
+    assert_eq!(last().await, "1 replica is there now");
+    let is_silent = async || last().await.starts_with("1 replica is there now, silent for ");
+    wait_until("it is silent for longer than it should be", is_silent).await;
 }
 
 #[tokio::test]

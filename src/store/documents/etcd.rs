@@ -178,8 +178,8 @@ impl Etcd {
         let account = &self.access.account;
         let read = async |file| word_in(file).await.map_err(|detail| Failure::new(ErrorKind::Misconfigured, detail));
         let user = match (&account.user, &account.user_file) {
-            (Some(user), _) => user.clone(),
-            (None, Some(file)) => read(file).await?,
+            (_, Some(file)) => read(file).await?,
+            (Some(user), None) => user.clone(),
             (None, None) => self.user.clone(),
         };
         let password = match &account.password_file {

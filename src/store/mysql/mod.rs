@@ -7,6 +7,7 @@ use super::Probe;
 use super::access::Access;
 use super::access::Papers;
 use super::place::Place;
+use super::sql::CHECK_BOTH;
 use super::sql::Failure;
 use super::sql::SqlStore;
 use super::sql::dialect::Connected;
@@ -251,7 +252,7 @@ fn classify(error: &sqlx::Error) -> Failure {
         1045 | 1698 => Failure {
             barred: true,
             ..misconfigured(format!(
-                "the server does not accept user and password: check both{} ({text})",
+                "the server does not accept user and password: {CHECK_BOTH}{} ({text})",
                 other_account(text)
             ))
         },

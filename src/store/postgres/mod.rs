@@ -8,6 +8,7 @@ use super::Probe;
 use super::access::Access;
 use super::access::Papers;
 use super::place::Place;
+use super::sql::CHECK_BOTH;
 use super::sql::Failure;
 use super::sql::SqlStore;
 use super::sql::dialect::Connected;
@@ -260,7 +261,7 @@ fn classify(error: &sqlx::Error) -> Failure {
                 "the server takes no writes: name the primary, or set default_transaction_read_only to off ({text})"
             ),
         ),
-        "28P01" => misconfigured(format!("the server does not accept user and password: check both ({text})")),
+        "28P01" => misconfigured(format!("the server does not accept user and password: {CHECK_BOTH} ({text})")),
         "28000" => Failure {
             barred: true,
             ..misconfigured(format!("the server does not let us in: check the user, and pg_hba.conf ({text})"))

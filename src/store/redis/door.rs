@@ -114,7 +114,8 @@ impl Door {
         if let Some(user) = user {
             settings = settings.set_username(user);
         }
-        if let Some(password) = password {
+        // Without a password the client would leave the user out, too, and be let in as `default`.
+        if let Some(password) = password.or_else(|| settings.username().map(|_| String::new())) {
             settings = settings.set_password(password);
         }
         Ok(settings)

@@ -67,7 +67,8 @@ pub(super) fn classify(error: &RedisError) -> Failure {
     match error.code() {
         Some(code) => of_server(code, text),
         None if error.kind() == redis::ErrorKind::AuthenticationFailed => {
-            let wanted = "the server does not accept user and password: check those of the URL or of the files";
+            let wanted = "the server does not accept user and password: check those of the URL, or of --store-user and \
+                          --store-password-file; where none is given, the password is empty";
             Failure::misconfigured(format!("{wanted} ({text})"))
         }
         None if error.is_timeout() => {
@@ -85,8 +86,8 @@ pub(super) fn classify(error: &RedisError) -> Failure {
 
 fn of_server(code: &str, text: String) -> Failure {
     let unsure = |detail: String, drops| Failure::new(ErrorKind::MaybeApplied, detail, drops);
-    let denied = "the server refuses us: write `redis://user:password@host` with an account that may read, write and \
-                  run scripts on `onecron:*`; docs/stores.md has its line";
+    let denied = "the server refuses us: --store-user and --store-password-file (or `redis://user:password@host`) have to \
+                  name an account that may read, write and run scripts on `onecron:*`; docs/stores.md has its line";
     match code {
         "NOSCRIPT" => unsure(text, false).mended(Mend::LoadScripts),
         "NOAUTH" => {
@@ -94,8 +95,8 @@ fn of_server(code: &str, text: String) -> Failure {
             Failure::misconfigured(format!("{wanted} ({text})"))
         }
         "WRONGPASS" => {
-            let wanted = "the server does not accept user and password: check those of the URL, or of the files that \
-                          were named";
+            let wanted = "the server does not accept user and password: check those of the URL, or of --store-user and \
+                          --store-password-file; where none is given, the password is empty";
             Failure::misconfigured(format!("{wanted} ({text})"))
         }
         // Rights that are given are in force at once.

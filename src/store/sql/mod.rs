@@ -50,6 +50,9 @@ use tokio::time::Instant;
 use tokio::time::sleep;
 use tokio::time::timeout_at;
 
+/// What to do about an account that the server does not accept.
+pub(super) const CHECK_BOTH: &str =
+    "check both: those of the URL, or of --store-user and --store-password-file; where none is given, none is sent";
 /// How long a request may take, with all its attempts.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 /// How long connecting to one host may take.
