@@ -79,8 +79,6 @@ pub struct Job {
     pub missed: u64,
     /// What is known of when it will be stale.
     pub freshness: Option<Freshness>,
-    /// Since when there was no success, where this replica has said that it is stale.
-    pub said_stale: Option<i64>,
     /// The tick that comes next.
     pub next: Option<Tick>,
     /// When its run is due (milliseconds of the wall clock), as it stands in the agenda.
@@ -176,7 +174,6 @@ impl Engine {
             failures: 0,
             missed: 0,
             freshness: None,
-            said_stale: None,
             next: None,
             next_due: 0,
             previous: 0,

@@ -139,6 +139,8 @@ pub struct Engine {
     drain: Option<Drain>,
     /// What the store, or one of its servers, was found to be instead of what it was, by the batch of answers in hand.
     new_identities: BTreeSet<String>,
+    /// Jobs that this replica has said to be stale, also such as have left the table since: since when there was no success.
+    said_stale: BTreeMap<JobName, i64>,
     /// What answers have told of forgotten records, and was not said yet.
     forgot: Option<Forgot>,
     /// When all jobs were registered again last for that.
@@ -191,6 +193,7 @@ impl Engine {
             alarms: Alarms::default(),
             drain: None,
             new_identities: BTreeSet::new(),
+            said_stale: BTreeMap::new(),
             forgot: None,
             loss_heeded: None,
             unheard: 0,

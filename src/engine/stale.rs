@@ -53,6 +53,9 @@ impl Engine {
         let found = Some(Freshness::of(record, &self.me));
         let Some(job) = self.jobs.get_mut(name).filter(|job| job.freshness != found) else { return };
         job.freshness = found;
+        if found.is_some_and(|found| self.said_stale.get(name).is_some_and(|said| *said != found.fresh_at)) {
+            self.said_stale.remove(name); // what it was called stale for is over
+        }
         self.look_at_freshness(now, name);
     }
 
@@ -73,7 +76,8 @@ impl Engine {
     /// without hearing of it, since the reply was lost, is called once more: nobody else says it.
     fn stale_at(&self, name: &JobName) -> Option<(Freshness, i64)> {
         let job = self.jobs.get(name).filter(|job| !job.spec.suspend && self.drain.is_none())?;
-        let is_unsaid = |freshness: &Freshness| freshness.by_me && job.said_stale != Some(freshness.fresh_at);
+        let is_unsaid =
+            |freshness: &Freshness| freshness.by_me && self.said_stale.get(name) != Some(&freshness.fresh_at);
         let freshness = job.freshness.filter(|freshness| !freshness.is_called() || is_unsaid(freshness))?;
         let after = i64::try_from(job.spec.stale_after?.as_millis()).unwrap_or(i64::MAX / 4);
         Some((freshness, freshness.fresh_at + after))
@@ -94,12 +98,12 @@ impl Engine {
         let topic = Topic::Stale(name.clone());
         match answer.verdict {
             Verdict::Settled => {
-                let Some(job) = self.jobs.get_mut(name) else { return };
-                let fresh_at = job.freshness.map(|freshness| freshness.fresh_at);
-                if std::mem::replace(&mut job.said_stale, fresh_at) == fresh_at {
+                let Some(job) = self.jobs.get(name) else { return };
+                let Some(freshness) = job.freshness else { return };
+                if self.said_stale.insert(name.clone(), freshness.fresh_at) == Some(freshness.fresh_at) {
                     return; // asked a second time before the first answer was there
                 }
-                let last_success = job.freshness.and_then(|freshness| freshness.last_success);
+                let last_success = freshness.last_success;
                 let stale_after = job.spec.stale_after.unwrap_or_default();
                 self.notice(Notice::JobStale { job: name.clone(), last_success, stale_after });
             }

@@ -395,10 +395,16 @@ pub fn run_deferred(run: &RunFields, error: &str) {
     run_event!(ERROR, "run_deferred", run, "something is missing here for this run: it is given back", error);
 }
 
-/// Nobody started the run before its deadline. Said once per fleet, by the replica that recorded it.
+/// Nobody started the run before its deadline; or, of one that was lost and was to be started again, nobody may. Said once
+/// per fleet, by the replica that recorded it.
 pub fn run_missed(run: &RunFields, reason: MissedReason, late: Duration) {
-    let late_seconds = seconds(late);
-    run_event!(WARN, "run_missed", run, "nobody started this run in time", reason = reason.as_str(), late_seconds);
+    let (late_seconds, reason) = (seconds(late), reason.as_str());
+    match run.trigger {
+        Trigger::Rerun => {
+            run_event!(WARN, "run_missed", run, "this run was lost and is not started again", reason, late_seconds);
+        }
+        _ => run_event!(WARN, "run_missed", run, "nobody started this run in time", reason, late_seconds),
+    }
 }
 
 /// Nobody started any of many runs that follow one another, in a long outage. Said once per fleet.

@@ -103,6 +103,30 @@ fn who_has_not_heard_that_it_was_first_asks_again_and_says_it_once() {
     assert_eq!(said.collect::<Vec<_>>(), [stale()]);
 }
 
+/// Its record says still who called it stale. What it was told for is over with the next success.
+#[test]
+fn a_job_that_comes_back_to_the_table_is_not_called_stale_once_more() {
+    let (mut bench, mut calls) = (Bench::ready(&[dated()], 10), 0);
+    let effects = bench.until_with(5_341_000, &mut store(Verdict::Settled, &mut calls));
+    assert!(notices(&effects).contains(&stale()));
+    let scheduler = SchedulerSpec { lock_lease: LEASE, clock_skew_tolerance: secs(2), ..SchedulerSpec::default() };
+    let table =
+        |jobs| Event::TableChanged(Arc::new(JobTable { jobs, scheduler: scheduler.clone(), ..JobTable::default() }));
+    bench.tell(table(vec![]));
+    let called = |last_success: i64| JobRecord {
+        stale: Some(Stale { fresh_at: DECIDED * 1000, by: me() }),
+        last_success: Some(Tick::from_seconds(last_success)),
+        ..job_record(DECIDED)
+    };
+    bench.tell(table(vec![Arc::new(dated())]));
+    let effects = bench.until_with(5_400_000, &mut |step| Some(Answer { job: Some(called(DECIDED)), ..yes(step) }));
+    assert_eq!((count(&effects, "call_stale"), notices(&effects).contains(&stale())), (0, false), "{effects:?}");
+    assert_eq!(bench.engine.said_stale.len(), 1);
+    let record = JobRecord { revision: 1_000, ..called(TICK) };
+    bench.engine.learn_freshness(bench.now, &name("a"), &record);
+    assert!(bench.engine.said_stale.is_empty());
+}
+
 /// A job whose record says so many failures.
 fn failing(failures: u32) -> Bench {
     let mut bench = Bench::claiming(job("a"));
