@@ -108,7 +108,11 @@ fn read(path: &Path) -> Result<String, Failed> {
     if bytes.len() > config::BYTES_MOST {
         return Err(refused("it is larger than 1 MiB"));
     }
-    String::from_utf8(bytes.to_vec()).map_err(|_| refused("it is not UTF-8"))
+    String::from_utf8(bytes.to_vec()).map_err(|error| {
+        let line = 1 + bytes[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        let hint = "save it as UTF-8, such as by `iconv -f LATIN1 -t UTF-8`".to_owned();
+        Failed { hint: Some(hint), ..refused(&format!("it is not UTF-8: see line {line}")) }
+    })
 }
 
 /// The zone that was named, or this machine's.

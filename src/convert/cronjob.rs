@@ -6,10 +6,12 @@ use super::draft::Draft;
 use super::draft::Table;
 use super::draft::list;
 use super::draft::quoted;
+use super::expand::Variables;
 use crate::config::is_variable;
 use crate::schedule::Schedule;
 use crate::schedule::Zone;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// What Kubernetes takes where a manifest says nothing.
 const BACKOFF_LIMIT: i64 = 6;
@@ -83,7 +85,13 @@ fn read(table: &mut Table, manifest: &Value) {
         let note = format!("CronJob {name} runs what its image starts with: write that as the `command` of a job");
         return table.leave_out(&note, &[format!("image: {}", text(&container["image"]).unwrap_or("none"))]);
     }
-    draft.set("command", list(&command));
+    let variables = add_env(&mut draft, &mut notes, container);
+    let expanded: Vec<(String, Vec<&str>)> = command.iter().map(|word| variables.expand(word)).collect();
+    let missing: BTreeSet<&str> = expanded.iter().flat_map(|(_, missing)| missing.iter().copied()).collect();
+    for name in missing {
+        notes.push(format!("its command has $({name}), which Kubernetes fills in, and whose value is not here: in a shell write \"${name}\""));
+    }
+    draft.set("command", list(&expanded.into_iter().map(|(word, _)| word).collect::<Vec<_>>()));
     if container["command"].as_array().is_none_or(Vec::is_empty) {
         notes.push("it has args and no command: what its image starts with has to stand in front of them".into());
     }
@@ -93,7 +101,6 @@ fn read(table: &mut Table, manifest: &Value) {
         None => {}
     }
     add_policies(&mut draft, &mut notes, (spec, job, pod));
-    add_env(&mut draft, &mut notes, container);
     add_notes(&mut notes, (job, pod, container));
     table.add(name, &notes, &draft);
 }
@@ -142,7 +149,8 @@ fn add_policies(draft: &mut Draft, notes: &mut Vec<String>, (spec, job, pod): (&
     draft.set("history", format!("{{successful: {successful}, failed: {failed}}}"));
 }
 
-fn add_env(draft: &mut Draft, notes: &mut Vec<String>, container: &Value) {
+fn add_env(draft: &mut Draft, notes: &mut Vec<String>, container: &Value) -> Variables {
+    let mut variables = Variables::default();
     for variable in container["env"].as_array().map(Vec::as_slice).unwrap_or_default() {
         let Some(name) = text(&variable["name"]) else { continue };
         if !is_variable(name) {
@@ -153,12 +161,17 @@ fn add_env(draft: &mut Draft, notes: &mut Vec<String>, container: &Value) {
         }
         let from = &variable["valueFrom"];
         if let Some(value) = variable["value"].as_str() {
-            if value.contains("$(") {
-                notes.push(format!("variable {name} refers to others with $(…): nothing in a text is expanded here"));
+            let (value, missing) = variables.expand(value);
+            for other in missing {
+                notes.push(format!(
+                    "variable {name} has $({other}), whose value is not here: nothing in a text is expanded"
+                ));
             }
-            draft.env.insert(name.into(), quoted(value));
+            draft.env.insert(name.into(), quoted(&value));
+            variables.add(name, Some(value));
             continue;
         }
+        variables.add(name, None);
         // The daemon's own pod can have the variable, or the secret as a file.
         draft.env.insert(name.into(), format!("{{fromEnv: {name}}}"));
         let (kind, key) = ["secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef"]
@@ -170,8 +183,11 @@ fn add_env(draft: &mut Draft, notes: &mut Vec<String>, container: &Value) {
         notes.push(format!("variable {name} came from {kind} {told}: give it to the daemon's pod, or mount it and write {{fromFile: …}}"));
     }
     if container["envFrom"].as_array().is_some_and(|all| !all.is_empty()) {
-        notes.push("its envFrom is left out: give those variables to the daemon's pod".into());
+        notes.push(
+            "its envFrom is left out: give those variables to the daemon's pod; $(…) does not name them here".into(),
+        );
     }
+    variables
 }
 
 fn add_notes(notes: &mut Vec<String>, (job, pod, container): (&Value, &Value, &Value)) {
@@ -231,6 +247,21 @@ mod tests {
         }
         assert!(converted.notes.iter().any(|note| note.contains("secretKeyRef s/t")), "{:?}", converted.notes);
         assert!(converted.notes.iter().any(|note| note.contains("image backup:1")));
+    }
+
+    #[test]
+    fn what_kubernetes_fills_in_is_filled_in() {
+        let args = "args: ['echo $(A) $$(A) $(date)', '$(TOKEN)']";
+        let env = "{name: A, value: b}\n            - {name: C, value: '$(A)$(TOKEN)'}";
+        let manifest = MANIFEST.replace("args: [--all, 5]", args).replace("{name: A, value: b}", env);
+        let converted = cronjob(&manifest).unwrap();
+        let command = "command: [\"/bin/backup\", \"echo b $(A) $(date)\", \"$(TOKEN)\"]";
+        assert!(converted.table.contains(command), "{}", converted.table);
+        assert!(converted.table.contains("C: \"b$(TOKEN)\""), "{}", converted.table);
+        let told = |what: &str| converted.notes.iter().any(|note| note.contains(what));
+        assert!(told("its command has $(TOKEN)"), "{:?}", converted.notes);
+        // It is defined later, and Kubernetes leaves that alone.
+        assert!(!told("variable C has"), "{:?}", converted.notes);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod cronjob;
 mod crontab;
 mod draft;
+mod expand;
 
 pub use cronjob::cronjob;
 pub use crontab::Crontab;
