@@ -152,15 +152,26 @@ pub fn init(settings: LogSettings) -> io::Result<LogGuard> {
     let stdout = Stdout(File::from(io::stdout().as_fd().try_clone_to_owned()?));
     let usual = if io::stdout().is_terminal() { LogFormat::Text } else { LogFormat::Json };
     let format = settings.format.unwrap_or(usual);
-    let (guard, dispatch) = start(format, settings, stdout, QUEUE_BYTES)?;
+    let (guard, dispatch) = start(format, settings, (stdout, Box::new(say_elsewhere)), QUEUE_BYTES)?;
     tracing::dispatcher::set_global_default(dispatch).map_err(io::Error::other)?;
     Ok(guard)
+}
+
+/// Told when writing begins to fail.
+type Alarm = Box<dyn FnMut(&io::Error) + Send>;
+
+/// A log that cannot be written cannot say so: standard error may still be read by somebody.
+fn say_elsewhere(error: &io::Error) {
+    let _ = writeln!(
+        io::stderr(),
+        "error: write the log to standard output: {error}; its lines are lost until it can be written again"
+    );
 }
 
 fn start(
     format: LogFormat,
     settings: LogSettings,
-    out: impl Write + Send + 'static,
+    (out, alarm): (impl Write + Send + 'static, Alarm),
     queue_bytes: usize,
 ) -> io::Result<(LogGuard, Dispatch)> {
     let queue = Arc::new(Queue::new(queue_bytes));
@@ -168,7 +179,7 @@ fn start(
     let source = Source { service: "onecron", version: env!("CARGO_PKG_VERSION"), replica, schema, place };
     let layer = FlatLayer { format, source, level: level.most_verbose(), queue: Arc::clone(&queue) };
     let dispatch = Dispatch::new(tracing_subscriber::registry().with(layer));
-    let writer = Writer { queue: Arc::clone(&queue), out, torn: false };
+    let writer = Writer { queue: Arc::clone(&queue), out, torn: false, alarm, is_broken: false };
     let own = dispatch.clone();
     std::thread::Builder::new()
         .name("log".to_owned())
@@ -229,6 +240,9 @@ struct Writer<W> {
     out: W,
     /// The last line was written in part: the next one must not continue it.
     torn: bool,
+    alarm: Alarm,
+    /// The last line could not be written, and the alarm was given.
+    is_broken: bool,
 }
 
 impl<W: Write> Writer<W> {
@@ -265,10 +279,14 @@ impl<W: Write> Writer<W> {
                 Err(error) => written = Err(error),
             }
         }
-        if written.is_err() {
+        if let Err(error) = &written {
             self.torn = newline || rest.len() < line.len();
             self.queue.lost(worth);
+            if !self.is_broken {
+                (self.alarm)(error);
+            }
         }
+        self.is_broken = written.is_err();
         written.is_ok()
     }
 }
@@ -311,6 +329,7 @@ mod tests {
         waiting: bool,
         fail_after: Option<usize>,
         failed: bool,
+        alarms: Vec<String>,
     }
 
     impl Pipe {
@@ -361,7 +380,9 @@ mod tests {
     fn log_to(pipe: &Pipe, level: LogLevel, queue_bytes: usize) -> (LogGuard, Dispatch) {
         let (schema, place) = (LogSchema::Default, Place::default());
         let settings = LogSettings { format: None, schema, level, replica: "web-1-7f3a".to_owned(), place };
-        start(LogFormat::Text, settings, pipe.clone(), queue_bytes).unwrap()
+        let alarms = pipe.clone();
+        let alarm = move |error: &io::Error| alarms.change(|state| state.alarms.push(error.to_string()));
+        start(LogFormat::Text, settings, (pipe.clone(), Box::new(alarm)), queue_bytes).unwrap()
     }
 
     fn say(dispatch: &Dispatch, event: impl FnOnce()) {
@@ -441,6 +462,25 @@ mod tests {
         assert_eq!(lines[0], "INFO st");
         assert!(lines[1..].iter().any(|line| line.contains("log_dropped")), "{lines:?}");
         assert!(lines[1..].iter().all(|line| line.starts_with("WARN ")), "{lines:?}");
+    }
+
+    #[test]
+    fn an_output_that_breaks_is_said_elsewhere_once_per_outage() {
+        let pipe = Pipe::default();
+        let (guard, dispatch) = log_to(&pipe, LogLevel::Info, QUEUE_BYTES);
+        for outage in 1..=2 {
+            pipe.change(|state| (state.fail_after, state.failed) = (Some(0), false));
+            for _ in 0..3 {
+                say(&dispatch, || events::tick_late(Duration::from_millis(1)));
+                pipe.wait(|state| state.failed);
+            }
+            pipe.wait(|state| state.alarms.len() == outage);
+            pipe.change(|state| state.fail_after = None);
+            say(&dispatch, || events::store_recovered(Duration::from_millis(1)));
+            pipe.wait(|state| state.got.matches("store_recovered").count() == outage);
+        }
+        drop(guard);
+        pipe.wait(|state| state.alarms == ["broken pipe"; 2]);
     }
 
     #[test]
