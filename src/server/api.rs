@@ -5,6 +5,7 @@ use super::fleet::Freshness;
 use super::fleet::NoAnswer;
 use super::problem::Problem;
 use super::problem::json;
+use super::segment::Segment;
 use super::view::Config;
 use super::view::Job;
 use super::view::Status;
@@ -15,7 +16,6 @@ use crate::job::JobName;
 use crate::job::RunKey;
 use crate::job::no_run_id;
 use crate::job::parse_instant;
-use axum::extract::Path;
 use axum::extract::RawQuery;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -45,7 +45,13 @@ pub fn told(value: &impl Serialize) -> Found {
 /// What stands after `?`, where all of it is known.
 pub fn query(RawQuery(query): RawQuery, known: &[&str]) -> Result<BTreeMap<String, String>, Problem> {
     let query = query.unwrap_or_default();
-    let pairs: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+    let mut pairs = BTreeMap::new();
+    for (key, value) in form_urlencoded::parse(query.as_bytes()).into_owned() {
+        if pairs.contains_key(&key) {
+            return Err(bad(format!("`{}` stands there twice: write one of them", key.escape_debug())));
+        }
+        pairs.insert(key, value);
+    }
     match pairs.keys().find(|key| !known.contains(&key.as_str())) {
         None => Ok(pairs),
         Some(key) => {
@@ -63,6 +69,11 @@ pub fn bad(detail: impl Into<String>) -> Problem {
 /// What `at` says: in a query or a body.
 pub fn instant(text: &str) -> Result<DateTime<Utc>, Problem> {
     parse_instant(text).map_err(|error| bad(format!("at: {error}")))
+}
+
+/// What was meant by an instant or a run id behind `?`. A `+` that is not written as `%2B` arrives as a blank, which neither has.
+fn with_plus(text: &str) -> String {
+    text.replace(' ', "+")
 }
 
 /// A job's name from a path.
@@ -151,7 +162,7 @@ pub async fn jobs(State(site): State<Arc<Site>>, raw: RawQuery) -> Found {
 }
 
 /// `GET /api/v1/jobs/{name}`
-pub async fn job(State(site): State<Arc<Site>>, Path(name): Path<String>, raw: RawQuery) -> Found {
+pub async fn job(State(site): State<Arc<Site>>, Segment(name): Segment, raw: RawQuery) -> Found {
     query(raw, &[])?;
     let name = job_name(&name)?;
     let look = site.look().await;
@@ -172,7 +183,7 @@ pub fn no_job(name: &JobName, status: &Status) -> Problem {
 }
 
 /// `GET /api/v1/jobs/{name}/runs`
-pub async fn runs(State(site): State<Arc<Site>>, Path(name): Path<String>, raw: RawQuery) -> Found {
+pub async fn runs(State(site): State<Arc<Site>>, Segment(name): Segment, raw: RawQuery) -> Found {
     let mut query = query(raw, &["limit", "cursor"])?;
     let limit = match query.remove("limit") {
         None => LIMIT,
@@ -182,7 +193,7 @@ pub async fn runs(State(site): State<Arc<Site>>, Path(name): Path<String>, raw: 
             .filter(|limit| (1..=LIMIT_MOST).contains(limit))
             .ok_or_else(|| bad(format!("limit `{}`: write 1 to {LIMIT_MOST}", text.escape_debug())))?,
     };
-    let cursor = query.remove("cursor").map(|cursor| run_key(&cursor)).transpose()?;
+    let cursor = query.remove("cursor").map(|cursor| run_key(&with_plus(&cursor))).transpose()?;
     let name = job_name(&name)?;
     let look = site.look().await;
     let Some(job) = look.job(name.as_str()) else { return Err(no_job(&name, &look.status)) };
@@ -208,16 +219,16 @@ fn paged(all: impl Iterator<Item = RunView>, cursor: Option<&RunKey>, limit: usi
 }
 
 /// `GET /api/v1/jobs/{name}/why`
-pub async fn why(State(site): State<Arc<Site>>, Path(name): Path<String>, raw: RawQuery) -> Found {
+pub async fn why(State(site): State<Arc<Site>>, Segment(name): Segment, raw: RawQuery) -> Found {
     let mut query = query(raw, &["at"])?;
-    let at = query.remove("at").map(|text| instant(&text)).transpose()?;
+    let at = query.remove("at").map(|text| instant(&with_plus(&text))).transpose()?;
     let mut account = site.fleet.why(&job_name(&name)?, at).await?;
     account.run.iter_mut().for_each(|run| run.output_tail.clear());
     told(&account)
 }
 
 /// `GET /api/v1/runs/{run_id}`
-pub async fn run(State(site): State<Arc<Site>>, Path(run): Path<String>, raw: RawQuery) -> Found {
+pub async fn run(State(site): State<Arc<Site>>, Segment(run): Segment, raw: RawQuery) -> Found {
     query(raw, &[])?;
     let run = site.fleet.run(&run_key(&run)?).await?;
     told(&RunView { output_tail: String::new(), ..run })
@@ -281,5 +292,6 @@ mod tests {
         let ask = |text: &str| query(RawQuery(Some(text.to_owned())), &["limit"]);
         assert_eq!(ask("limit=3").unwrap()["limit"], "3");
         assert!(ask("limt=3").unwrap_err().detail.contains("takes limit"));
+        assert_eq!(ask("limit=3&limit=4").unwrap_err().detail, "`limit` stands there twice: write one of them");
     }
 }

@@ -18,6 +18,7 @@ mod listen;
 mod page;
 mod problem;
 mod routes;
+mod segment;
 mod serve;
 mod site;
 mod tls;

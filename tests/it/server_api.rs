@@ -191,6 +191,11 @@ fn what_is_wrong_or_not_there_is_said_with_a_code() {
         ("/api/v1/jobs/none/why", "/api/v1/jobs/{name}/why", 404, "no_job"),
         ("/api/v1/jobs/good/why?at=yesterday", "/api/v1/jobs/{name}/why", 400, "bad_request"),
         ("/api/v1/jobs/good/runs?limit=0", "/api/v1/jobs/{name}/runs", 400, "bad_request"),
+        ("/api/v1/jobs/good/runs?limit=1&limit=2", "/api/v1/jobs/{name}/runs", 400, "bad_request"),
+        ("/api/v1/jobs/%ff/runs", "/api/v1/jobs/{name}/runs", 400, "bad_request"),
+        ("/api/v1/runs/%ff", "/api/v1/runs/{run_id}", 400, "bad_request"),
+        // A `+` of an offset is what it looks like.
+        ("/api/v1/jobs/none/why?at=2026-03-01T03:00:00+01:00", "/api/v1/jobs/{name}/why", 404, "no_job"),
         ("/api/v1/jobs/good/runs?limt=1", "/api/v1/jobs/{name}/runs", 400, "bad_request"),
         ("/api/v1/runs/good@2020-01-01T00:00:00Z", "/api/v1/runs/{run_id}", 404, "no_run"),
         ("/api/v1/runs/nonsense", "/api/v1/runs/{run_id}", 400, "bad_request"),

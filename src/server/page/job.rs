@@ -16,10 +16,10 @@ use crate::job::JobSpec;
 use crate::server::Site;
 use crate::server::api;
 use crate::server::problem::Problem;
+use crate::server::segment::Segment;
 use crate::server::view::Job;
 use crate::server::view::JobConfig;
 use crate::server::view::spec;
-use axum::extract::Path;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -37,7 +37,7 @@ const HISTORY: usize = 60;
 const COMING: usize = 10;
 
 /// `GET /jobs/{name}`
-pub async fn job(State(site): State<Arc<Site>>, Path(name): Path<String>) -> Response {
+pub async fn job(State(site): State<Arc<Site>>, Segment(name): Segment) -> Response {
     let look = site.look().await;
     let Some(job) = look.job(&name) else {
         let problem = api::job_name(&name).map_or_else(|problem| problem, |name| api::no_job(&name, &look.status));

@@ -11,7 +11,7 @@ use crate::admin::RunView;
 use crate::server::Site;
 use crate::server::api;
 use crate::server::problem::Problem;
-use axum::extract::Path;
+use crate::server::segment::Segment;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -20,7 +20,7 @@ use maud::html;
 use std::sync::Arc;
 
 /// `GET /runs/{run_id}`
-pub async fn run(State(site): State<Arc<Site>>, Path(id): Path<String>) -> Response {
+pub async fn run(State(site): State<Arc<Site>>, Segment(id): Segment) -> Response {
     let found = match api::run_key(&id) {
         Ok(key) => site.fleet.run(&key).await.map_err(Problem::from),
         Err(problem) => Err(problem),
