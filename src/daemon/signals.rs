@@ -3,10 +3,13 @@
 //! `SIGPIPE` needs nothing here: Rust ignores it from the start, and a closed standard output is an error of a write.
 
 use super::driver::Message;
+use crate::telemetry::events;
 use signal_hook::consts::SIGHUP;
 use signal_hook::consts::SIGINT;
 use signal_hook::consts::SIGQUIT;
 use signal_hook::consts::SIGTERM;
+use signal_hook::consts::SIGUSR1;
+use signal_hook::consts::SIGUSR2;
 use signal_hook_tokio::Signals;
 use std::io;
 use std::os::fd::AsFd;
@@ -31,7 +34,17 @@ pub enum Request {
 /// # Errors
 /// The handlers cannot be installed.
 pub fn listen() -> io::Result<Signals> {
-    Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP])
+    Signals::new([SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2])
+}
+
+/// What other daemons reopen their logs or read their tables by. Left to the system, it would end this one at once, and its runs
+/// without a word.
+const fn foreign(signal: i32) -> Option<&'static str> {
+    match signal {
+        SIGUSR1 => Some("USR1"),
+        SIGUSR2 => Some("USR2"),
+        _ => None,
+    }
 }
 
 const fn request(signal: i32) -> Option<Request> {
@@ -48,6 +61,9 @@ const fn request(signal: i32) -> Option<Request> {
 pub async fn pass_on(mut signals: Signals, inbox: mpsc::Sender<Message>) {
     use futures_util::StreamExt;
     while let Some(signal) = signals.next().await {
+        if let Some(name) = foreign(signal) {
+            events::signal_ignored(name, "HUP has the table read, TERM ends the daemon; the log needs no reopening");
+        }
         if let Some(request) = request(signal)
             && inbox.send(Message::Asked(request)).await.is_err()
         {

@@ -469,3 +469,19 @@ fn a_file_that_is_mounted_alone_is_warned_of() {
     assert_eq!(daemon.wait_for_event("config_not_reloadable")["file"], changing.path().display().to_string());
     until("it runs", || !daemon.events("daemon_ready").is_empty());
 }
+
+#[test]
+fn signals_that_mean_something_to_other_daemons_end_none() {
+    let changing = Changing::new(SLOW, &[]);
+    let mut daemon = changing.start();
+    daemon.wait_for_event("daemon_ready");
+    for (signal, name) in [(Signal::SIGUSR1, "USR1"), (Signal::SIGUSR2, "USR2")] {
+        daemon.signal(signal);
+        daemon.wait_for(
+            |line| line["event"] == "signal_ignored" && line["signal"] == name,
+            crate::support::daemon::LIMIT,
+        );
+    }
+    daemon.signal(Signal::SIGTERM);
+    assert_eq!(daemon.wait_for_exit(), 0);
+}
