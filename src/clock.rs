@@ -8,6 +8,7 @@ use chrono::DateTime;
 use chrono::Utc;
 use std::ops::Add;
 use std::time::Duration;
+use std::time::SystemTime;
 
 /// A point on this machine's boot clock (`CLOCK_BOOTTIME`): nanoseconds since boot, suspended time included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,6 +54,11 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Now;
 }
 
+/// What a clock says that may be set to before 1970, as under `faketime`: ticks begin there, and so does our time.
+fn wall(read: SystemTime) -> DateTime<Utc> {
+    DateTime::from(read.max(SystemTime::UNIX_EPOCH))
+}
+
 /// The machine's clocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
@@ -64,6 +70,18 @@ impl Clock for SystemClock {
         use nix::time::clock_gettime;
         let boot = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("Linux has a boot clock since 2.6.39");
         let nanos = Duration::from(boot).as_nanos();
-        Now { wall: Utc::now(), boot: Boot(u64::try_from(nanos).unwrap_or(u64::MAX)) }
+        Now { wall: wall(SystemTime::now()), boot: Boot(u64::try_from(nanos).unwrap_or(u64::MAX)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_before_1970_says_1970() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(wall(SystemTime::UNIX_EPOCH - day * 4000), DateTime::UNIX_EPOCH);
+        assert_eq!(wall(SystemTime::UNIX_EPOCH + day).to_rfc3339(), "1970-01-02T00:00:00+00:00");
     }
 }
