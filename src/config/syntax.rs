@@ -162,6 +162,14 @@ fn words(kind: &ErrorKind) -> (String, &'static str) {
         K::UnexpectedCharacter { character: found @ ('@' | '`' | '%') } => {
             return (format!("a value that begins with `{found}` must be quoted"), "quote it: \"…\"");
         }
+        K::UnexpectedCharacter { character: '\0' } => {
+            let hint = "remove it: a file that a crash or a full disk has cut may end in such characters; YAML is saved as UTF-8";
+            return ("the character NUL stands in the file".to_owned(), hint);
+        }
+        K::UnexpectedCharacter { character } if character.is_control() => {
+            let message = format!("the character {character:?} cannot stand in YAML, not even inside quotes");
+            return (message, "remove it, or write it inside \"…\" as an escape, such as \"\\x1b\"");
+        }
         K::UnexpectedCharacter { character } => {
             return (format!("the character {character:?} cannot stand here"), "quote the value that it belongs to");
         }

@@ -322,7 +322,9 @@ fn read_version(reader: &mut Reader<'_>, top: &Fields<'_>) {
         let scalar = reader.scalar(item, "the number 1", "")?;
         if scalar.style != Style::Plain || &*scalar.text != "1" {
             let message = format!("`version` is {}, and the only known one is 1", quoted(&scalar.text));
-            reader.find("E201", item.node.span, message, "write `version: 1`, or leave it out");
+            let is_quoted = scalar.style != Style::Plain;
+            let quotes = if is_quoted { ", without quotes" } else { "" };
+            reader.find("E201", item.node.span, message, &format!("write `version: 1`{quotes}, or leave it out"));
         }
         Some(())
     });
