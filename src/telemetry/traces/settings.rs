@@ -84,8 +84,13 @@ pub fn read(variable: &dyn Fn(&str) -> Option<String>) -> (Option<TraceSettings>
 
 impl Reader<'_> {
     fn settings(&mut self) -> Option<TraceSettings> {
-        if self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
-            return None;
+        if let Some(word) = self.get("OTEL_SDK_DISABLED") {
+            if word.eq_ignore_ascii_case("true") {
+                return None;
+            }
+            if !word.is_empty() && !word.eq_ignore_ascii_case("false") {
+                self.doubt("OTEL_SDK_DISABLED", format_args!("`{word}` is taken as false: write true or false"));
+            }
         }
         let (name, endpoint) = self.either(TRACES_ENDPOINT, ENDPOINT)?;
         if !self.is_exporter_otlp() || !self.is_protocol_http() {
@@ -325,6 +330,8 @@ mod tests {
             assert!(settings.is_none() && doubts.is_empty(), "{off:?}");
         }
         assert!(of(&[HERE, ("OTEL_SDK_DISABLED", "false")]).0.is_some());
+        let (settings, doubts) = of(&[HERE, ("OTEL_SDK_DISABLED", "1")]);
+        assert!(settings.is_some() && doubts.len() == 1, "{doubts:?}");
     }
 
     #[test]
