@@ -9,6 +9,7 @@ mod refusal;
 mod runs;
 mod views;
 mod why;
+mod words;
 
 pub use condition::Condition;
 pub use condition::trouble;
@@ -39,6 +40,7 @@ pub use views::silence;
 pub use why::Account;
 pub use why::why;
 pub use why::why_run;
+pub use words::words;
 
 use crate::job::Answer;
 use crate::job::Gathering;

@@ -145,5 +145,9 @@ fn refuse(error: &clap::Error) -> u8 {
     } else {
         error.print()
     };
+    let arguments = std::env::args_os().skip(1);
+    if let Some(variable) = variables::blamed(&Cli::command(), error, arguments, |name| std::env::var_os(name)) {
+        let _ = writeln!(io::stderr(), "hint: {variable}");
+    }
     u8::try_from(error.exit_code()).unwrap_or(2)
 }

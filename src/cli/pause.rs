@@ -34,7 +34,7 @@ pub struct PauseArgs {
     #[arg(long)]
     pub all: bool,
     /// Why, for logs and whoever finds it
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true, value_parser = admin::words)]
     pub reason: String,
     /// Where, and who.
     #[command(flatten)]

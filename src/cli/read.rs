@@ -75,8 +75,8 @@ pub struct RunsArgs {
     #[arg(long, value_name = "DURATION|INSTANT", value_parser = since)]
     pub since: Option<Since>,
     /// At most so many
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 50)]
-    pub count: usize,
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
     /// Where, and how.
     #[command(flatten)]
     pub read: ReadArgs,
@@ -181,7 +181,7 @@ pub fn runs(args: &RunsArgs, given: &ArgMatches, (out, err): (&mut dyn Write, &m
         runs.sort_by(|one, other| (&other.scheduled_for, &one.job).cmp(&(&one.scheduled_for, &other.job)));
         // A run that was called lost is in the history, and open until nobody can be running it any more.
         runs.dedup_by(|one, other| one.run_id == other.run_id);
-        runs.truncate(args.count);
+        runs.truncate(usize::try_from(args.count).unwrap_or(usize::MAX));
         match args.read.output {
             Format::Json => show_json(out, &runs)?,
             Format::Text => write_runs(out, &runs, now).map_err(not_shown)?,

@@ -2,6 +2,7 @@
 
 use super::settings;
 use super::table_args;
+use crate::admin;
 use crate::admin::Actor;
 use crate::admin::Refusal;
 use crate::clock::SystemClock;
@@ -114,7 +115,7 @@ pub struct AskArgs {
     #[command(flatten)]
     pub store: StoreArgs,
     /// Who asks, as it stands in logs and records [default: the user and the host]
-    #[arg(long, value_name = "NAME", env = "ONECRON_BY")]
+    #[arg(long, value_name = "NAME", env = "ONECRON_BY", value_parser = admin::words)]
     pub by: Option<String>,
     /// How to write the result
     #[arg(short, long, value_enum, default_value_t)]

@@ -158,7 +158,9 @@ fn trigger(
             writeln!(err, "warning: no replica that is there has the job in its table: the run begins if one gets it");
     }
     if args.wait.is_some() && is_text && ordered.record.outcome.is_none() {
-        let _ = writeln!(err, "waiting for its end; it begins within 15 s");
+        let can_begin = ordered.replicas > 0 && !ordered.is_gone;
+        let when = if can_begin { "; it begins within 15 s" } else { "" };
+        let _ = writeln!(err, "waiting for its end{when}");
     }
     let Some(most) = args.wait else {
         if !is_text {

@@ -3,8 +3,13 @@
 use crate::config;
 use clap::Arg;
 use clap::Command;
+use clap::Error;
 use clap::builder::Resettable;
+use clap::error::ContextKind;
+use clap::error::ContextValue;
+use clap::error::ErrorKind;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 const PREFIX: &str = "ONECRON_";
 
@@ -27,6 +32,30 @@ pub(super) fn without_empty(command: Command) -> Command {
     let commands: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
     let command = command.mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg });
     commands.into_iter().fold(command, |command, name| command.mut_subcommand(name, without_empty))
+}
+
+/// The variable that a refused value came from, which clap calls by its flag, or not at all; `None` where an argument gave it.
+pub(super) fn blamed(
+    command: &Command,
+    error: &Error,
+    arguments: impl Iterator<Item = OsString>,
+    value: impl Fn(&str) -> Option<OsString>,
+) -> Option<String> {
+    // An argument that is no text is to blame itself.
+    let arguments: Vec<String> = arguments.map(|argument| argument.into_string().ok()).collect::<Option<_>>()?;
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let is_no_text = |name: &String| value(name).is_some_and(|value| value.to_str().is_none());
+        let name = known(command).into_iter().find(is_no_text)?;
+        return Some(format!("the value of the variable {name} is not UTF-8"));
+    }
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
+    let long = flag.strip_prefix("--")?.split(['=', ' ', '[']).next()?;
+    let gives =
+        |argument: &String| argument.strip_prefix("--").is_some_and(|rest| rest.split('=').next() == Some(long));
+    let command = command.find_subcommand(arguments.first()?)?;
+    let name = command.get_arguments().find(|known| known.get_long() == Some(long))?.get_env()?.to_str()?;
+    let is_given = arguments.iter().any(gives);
+    (!is_given && value(name).is_some()).then(|| format!("the value is that of the variable {name}"))
 }
 
 /// Variables among `found` that `command` does not read, each with what may have been meant.
@@ -89,6 +118,21 @@ mod tests {
                 "ONECRON_STROE: no setting is read from this variable: did you mean ONECRON_STORE?",
             ]
         );
+    }
+
+    #[test]
+    fn a_value_that_is_refused_is_that_of_its_variable_where_no_argument_gave_it() {
+        let level = Arg::new("level").long("level").env("ONECRON_LOG_LEVEL").value_parser(["info"]);
+        let command = Command::new("onecron").subcommand(Command::new("run").arg(level));
+        let blamed = |arguments: &[&str]| {
+            let all = std::iter::once("onecron").chain(arguments.iter().copied());
+            // That which is given here is in the place of what the environment says.
+            let error = command.clone().try_get_matches_from(all.chain(["--level=loud"])).unwrap_err();
+            let arguments = arguments.iter().map(OsString::from);
+            super::blamed(&command, &error, arguments, |name| (name == "ONECRON_LOG_LEVEL").then(|| "loud".into()))
+        };
+        assert_eq!(blamed(&["run"]).as_deref(), Some("the value is that of the variable ONECRON_LOG_LEVEL"));
+        assert_eq!(blamed(&["run", "--level=loud"]), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::api::run_key;
 use super::api::told;
 use super::problem::Problem;
 use super::problem::json;
+use super::segment::Segment;
 use super::serve::Remote;
 use super::token;
 use crate::admin;
@@ -21,7 +22,6 @@ use crate::job::Tick;
 use crate::telemetry::events;
 use axum::body::Body;
 use axum::extract::Extension;
-use axum::extract::Path;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
@@ -41,8 +41,6 @@ const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// How long an action may wait for its turn, and take. After a restart of the store replicas need a moment to come back.
 const TURN_WITHIN: Duration = Duration::from_secs(3);
 const WITHIN: Duration = Duration::from_secs(25);
-/// Names and comments are shown on pages and in logs.
-const WORDS_MOST: usize = 500;
 
 /// How an order is meant.
 #[derive(Debug, Default, Deserialize)]
@@ -182,19 +180,15 @@ impl<'a> Act<'a> {
 }
 
 /// A text that is shown to people.
-fn words<'a>(field: &str, text: &'a str) -> Result<&'a str, Problem> {
-    let fits = text.len() <= WORDS_MOST && !text.chars().any(char::is_control);
-    if fits {
-        Ok(text)
-    } else {
-        Err(bad(format!("{field}: write at most {WORDS_MOST} bytes without control characters")))
-    }
+fn words(field: &str, text: &str) -> Result<String, Problem> {
+    admin::words(text).map_err(|error| bad(format!("{field}: {error}")))
 }
 
 fn key(headers: &HeaderMap) -> Result<String, Problem> {
     const MOST: usize = 200;
     let Some(key) = headers.get("idempotency-key") else { return Ok(String::new()) };
-    let key = key.to_str().ok().filter(|key| (1..=MOST).contains(&key.len()));
+    let fits = |key: &&str| (1..=MOST).contains(&key.len()) && !key.chars().any(char::is_control);
+    let key = key.to_str().ok().filter(fits);
     key.map(str::to_owned).ok_or_else(|| bad(format!("Idempotency-Key: write 1 to {MOST} letters")))
 }
 
@@ -203,7 +197,7 @@ type Who = Extension<Remote>;
 /// `POST /api/v1/jobs/{name}/trigger`
 pub async fn trigger(
     State(site): State<Arc<Site>>,
-    Path(job): Path<String>,
+    Segment(job): Segment,
     Extension(remote): Who,
     headers: HeaderMap,
     body: Body,
@@ -223,7 +217,7 @@ pub async fn trigger(
 /// `POST /api/v1/jobs/{name}/pause`
 pub async fn pause(
     State(site): State<Arc<Site>>,
-    Path(job): Path<String>,
+    Segment(job): Segment,
     Extension(remote): Who,
     headers: HeaderMap,
     body: Body,
@@ -233,14 +227,14 @@ pub async fn pause(
     let Pausing { comment, by } = act.body(body).await?;
     let (comment, actor) = (words("comment", &comment)?, act.actor(&by)?);
     let jobs = [job.clone()];
-    let pause = admin::pause(&*site.parts.store, &actor, (&jobs, comment));
+    let pause = admin::pause(&*site.parts.store, &actor, (&jobs, &comment));
     changed(act.perform((job.as_str(), &actor.by), pause).await?)
 }
 
 /// `POST /api/v1/jobs/{name}/resume`
 pub async fn resume(
     State(site): State<Arc<Site>>,
-    Path(job): Path<String>,
+    Segment(job): Segment,
     Extension(remote): Who,
     headers: HeaderMap,
     body: Body,
@@ -257,7 +251,7 @@ pub async fn resume(
 /// `POST /api/v1/runs/{run_id}/cancel`
 pub async fn cancel(
     State(site): State<Arc<Site>>,
-    Path(run): Path<String>,
+    Segment(run): Segment,
     Extension(remote): Who,
     headers: HeaderMap,
     body: Body,
@@ -290,7 +284,7 @@ pub async fn reload(State(site): State<Arc<Site>>, Extension(remote): Who, heade
 /// `GET /api/v1/runs/{run_id}/output`
 pub async fn output(
     State(site): State<Arc<Site>>,
-    Path(run): Path<String>,
+    Segment(run): Segment,
     Extension(remote): Who,
     headers: HeaderMap,
 ) -> Found {

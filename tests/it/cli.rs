@@ -480,3 +480,26 @@ fn the_program_installs_itself_in_one_step_also_over_one_that_runs() {
     assert_eq!(install().0, Some(1));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "what was copied in vain is gone");
 }
+
+#[test]
+fn a_refused_value_is_that_of_its_variable() {
+    let (code, _, errors) = told(&Launch::new(&["run"]).env("ONECRON_LOG_LEVEL", "loud").output());
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("hint: the value is that of the variable ONECRON_LOG_LEVEL"), "{errors}");
+    let (_, _, errors) = told(&Launch::new(&["run", "--log-level", "loud"]).env("ONECRON_LOG_LEVEL", "info").output());
+    assert!(errors.contains("--log-level") && !errors.contains("hint: the value"), "{errors}");
+}
+
+#[test]
+fn what_is_said_of_an_order_is_short_and_of_one_line() {
+    for (args, setting) in [
+        (["pause", "hello", "--reason", "a\nb"], "--reason"),
+        (["trigger", "hello", "--by", "a\u{1b}[2J"], "--by"),
+        (["cancel", "hello@2026-03-01T02:00:00Z", "--by", &"b".repeat(501)], "--by"),
+    ] {
+        let (code, _, errors) = ended(&args);
+        assert_eq!(code, Some(2), "{errors}");
+        assert!(errors.contains(setting) && errors.contains("500 bytes"), "{errors}");
+    }
+    assert_eq!(ended(&["runs", "-n", "0"]).0, Some(2));
+}

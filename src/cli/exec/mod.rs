@@ -74,7 +74,7 @@ pub struct ExecArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// With --claim: who runs it, as it stands in logs and records [default: the user and the host]
-    #[arg(long, value_name = "NAME", env = "ONECRON_BY")]
+    #[arg(long, value_name = "NAME", env = "ONECRON_BY", value_parser = admin::words)]
     pub by: Option<String>,
     /// Where the table is.
     #[command(flatten)]
