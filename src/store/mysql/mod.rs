@@ -261,6 +261,11 @@ fn classify(error: &sqlx::Error) -> Failure {
             "the user may not do that, or the database is not there: CREATE DATABASE …, and GRANT SELECT, INSERT, UPDATE, \
              DELETE, CREATE, ALTER, INDEX on it ({text})"
         )),
+        1040 | 1203 | 1226 => not_sent(format!(
+            "the server has no connection left, and each daemon and command needs one: raise max_connections, or the limit \
+             of the user ({text})"
+        )),
+        1021 | 1041 | 1114 | 3675 => not_sent(format!("the server's disk or memory is full: make room there ({text})")),
         1054 | 1146 => Failure::torn(text),
         1665 => misconfigured(format!("set binlog_format to ROW or MIXED ({text})")),
         1153 => Failure::new(ErrorKind::MaybeApplied, format!("raise max_allowed_packet ({text})")),

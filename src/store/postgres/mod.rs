@@ -269,6 +269,11 @@ fn classify(error: &sqlx::Error) -> Failure {
         "3D000" => misconfigured(format!("make the database: CREATE DATABASE … OWNER … ({text})")),
         // undefined_table, undefined_column: there was one when the connection was made.
         "42P01" | "42703" => Failure::torn(&text),
+        "53300" => not_sent(format!(
+            "the server has no connection left, and each daemon and command needs one: raise max_connections, or the limit \
+             of the user or database, or put PgBouncer in front ({text})"
+        )),
+        "53100" => not_sent(format!("the server's disk is full: make room there ({text})")),
         "42501" => misconfigured(format!(
             "the user may not do that: grant it CREATE and USAGE on its schema, or all rights on the tables onecron_… \
              ({text})"
