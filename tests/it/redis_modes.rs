@@ -115,6 +115,21 @@ async fn a_right_that_is_missing_is_named() {
     assert!(finding.wanted.contains("+eval"), "{finding:?}");
 }
 
+/// What a script may not do is said in other words than what an account may not ask for.
+#[tokio::test]
+async fn a_right_that_a_script_misses_is_a_wrong_setting_until_it_is_given() {
+    let Some(deployment) = redis_modes::account() else { return };
+    let store = open_with(&deployment.url, &deployment.access, "default");
+    store.apply(&[register(1)]).await.unwrap();
+    for taken in ["-@write", "-hset"] {
+        deployment.servers[0].command(&format!("ACL SETUSER onecron {taken}"));
+        let error = store.apply(&[register(1), claim(1, "web-1")]).await.unwrap_err();
+        assert!(error.kind == ErrorKind::Misconfigured && error.to_string().contains("docs/stores.md"), "{error}");
+        deployment.servers[0].command("ACL SETUSER onecron +@write +hset");
+        store.apply(&[register(1)]).await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn what_no_replica_confirms_is_no_answer_until_one_does() {
     let Some(program) = program(Kind::Redis) else { return };

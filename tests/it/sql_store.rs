@@ -330,6 +330,30 @@ async fn an_account_that_is_not_let_in_and_a_database_that_is_not_there_are_said
     assert!(!text.contains("s3cret"), "{text}");
 }
 
+#[tokio::test]
+async fn a_server_that_has_no_connection_left_says_what_to_raise() {
+    for place in Place::all() {
+        let user = format!("{}_few", place.database);
+        // Setting tables up takes two connections.
+        place.open().server_time().await.unwrap();
+        let (database, url) = (&place.database, place.server.url(&place.database));
+        let url = if place.kind == Kind::MariaDb {
+            place.server.sql(&format!("CREATE USER {user} WITH MAX_USER_CONNECTIONS 1"));
+            place.server.sql(&format!("GRANT ALL ON {database}.* TO {user}"));
+            url.replace("root@", &format!("{user}@"))
+        } else {
+            place.server.sql(&format!("ALTER ROLE {database} CONNECTION LIMIT 1"));
+            url
+        };
+        let first = open(&url, "default");
+        wait_until("one has the connection", || async { first.server_time().await.is_ok() }).await;
+        let error = open(&url, "default").server_time().await.unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind, ErrorKind::NotSent, "{text}");
+        assert!(text.contains("no connection left") && text.contains("max_connections"), "{:?}: {text}", place.kind);
+    }
+}
+
 /// It can be a primary that is about to be replaced, or one that will be written to again: nobody gives up, and a command
 /// says what it is.
 #[tokio::test]

@@ -98,6 +98,24 @@ async fn a_file_that_is_no_database_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_file_that_lacks_a_table_is_refused_and_says_what_to_do() {
+    for dropped in ["DROP TABLE run", "DROP TABLE job", "DROP TABLE history", "DROP TABLE replica", "DROP TABLE file"] {
+        let file = File::new();
+        file.open().apply(&[register()]).await.unwrap();
+        execute(&mut file.raw().await, dropped).await;
+        let store = file.open();
+        let answers = [
+            store.apply(&[register(), claim("web-1")]).await.map(drop),
+            store.history(&job(), 9).await.map(drop),
+            store.meet(None, &[]).await.map(drop),
+        ];
+        let error = answers.into_iter().find_map(Result::err).unwrap();
+        assert_eq!(error.kind, ErrorKind::Misconfigured, "{dropped}: {error}");
+        assert!(error.to_string().contains("move the file away"), "{dropped}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn a_folder_is_no_file() {
     let file = File::new();
     let error = open_file(file.folder.path()).server_time().await.unwrap_err();

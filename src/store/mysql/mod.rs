@@ -51,8 +51,8 @@ const SESSION_OF_MARIADB: &str =
 const SESSION_OF_MYSQL: &str = "SET SESSION max_execution_time = 3000";
 
 const BEGIN: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION";
-const HAS_TABLES: &str = "SELECT count(*) FROM information_schema.tables WHERE table_schema = database() \
-                          AND table_name = 'onecron_schema'";
+const TABLES: &str = "SELECT table_name FROM information_schema.tables WHERE table_schema = database() \
+                      AND table_name LIKE 'onecron\\_%'";
 const MIGRATIONS: [(i64, &str); 2] = [(1000, include_str!("schema/1000.sql")), (1001, include_str!("schema/1001.sql"))];
 
 /// Whatever the session's time zone.
@@ -209,8 +209,8 @@ impl Dialect for MySql {
         ["1050", "1060", "1061"].contains(&failure.code.as_str())
     }
 
-    fn has_tables(&self) -> &'static str {
-        HAS_TABLES
+    fn tables(&self) -> &'static str {
+        TABLES
     }
 
     async fn connect(&self, target: &Target, host: &Place) -> Result<Connected, Failure> {
@@ -261,6 +261,12 @@ fn classify(error: &sqlx::Error) -> Failure {
             "the user may not do that, or the database is not there: CREATE DATABASE …, and GRANT SELECT, INSERT, UPDATE, \
              DELETE, CREATE, ALTER, INDEX on it ({text})"
         )),
+        1040 | 1203 | 1226 => not_sent(format!(
+            "the server has no connection left, and each daemon and command needs one: raise max_connections, or the limit \
+             of the user ({text})"
+        )),
+        1021 | 1041 | 1114 | 3675 => not_sent(format!("the server's disk or memory is full: make room there ({text})")),
+        1054 | 1146 => Failure::torn(text),
         1665 => misconfigured(format!("set binlog_format to ROW or MIXED ({text})")),
         1153 => Failure::new(ErrorKind::MaybeApplied, format!("raise max_allowed_packet ({text})")),
         1053 | 1077 | 1079 | 1152 | 1184 | 1927 | 4031 => Failure { closed: true, ..not_sent(text.to_owned()) },

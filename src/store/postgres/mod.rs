@@ -51,8 +51,8 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; \
 /// A time-out must not meet the wait for a standby: the server would acknowledge what the standby does not have.
 const COMMIT: &str = "SET LOCAL statement_timeout = 0; COMMIT";
 
-const HAS_TABLES: &str = "SELECT count(*) FROM pg_catalog.pg_class WHERE relname = 'onecron_schema' \
-                          AND pg_catalog.pg_table_is_visible(oid)";
+const TABLES: &str = "SELECT relname::text FROM pg_catalog.pg_class WHERE relname LIKE 'onecron\\_%' \
+                      AND pg_catalog.pg_table_is_visible(oid)";
 const MIGRATIONS: [(i64, &str); 2] = [(1000, include_str!("schema/1000.sql")), (1001, include_str!("schema/1001.sql"))];
 
 /// Schemas of the user's path that are there and that it may not use: the server passes over them in silence.
@@ -192,8 +192,8 @@ impl Dialect for Postgres {
         ["42P07", "42710", "23505"].contains(&failure.code.as_str())
     }
 
-    fn has_tables(&self) -> &'static str {
-        HAS_TABLES
+    fn tables(&self) -> &'static str {
+        TABLES
     }
 
     async fn explain(&self, link: &mut dyn Link, failure: Failure) -> Failure {
@@ -267,6 +267,13 @@ fn classify(error: &sqlx::Error) -> Failure {
             ..misconfigured(format!("the server does not let us in: check the user, and pg_hba.conf ({text})"))
         },
         "3D000" => misconfigured(format!("make the database: CREATE DATABASE … OWNER … ({text})")),
+        // undefined_table, undefined_column: there was one when the connection was made.
+        "42P01" | "42703" => Failure::torn(&text),
+        "53300" => not_sent(format!(
+            "the server has no connection left, and each daemon and command needs one: raise max_connections, or the limit \
+             of the user or database, or put PgBouncer in front ({text})"
+        )),
+        "53100" => not_sent(format!("the server's disk is full: make room there ({text})")),
         "42501" => misconfigured(format!(
             "the user may not do that: grant it CREATE and USAGE on its schema, or all rights on the tables onecron_… \
              ({text})"

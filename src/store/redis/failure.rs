@@ -105,6 +105,10 @@ fn of_server(code: &str, text: String) -> Failure {
             let wanted = "the server is out of memory: raise `maxmemory`, or give onecron a server of its own";
             unsure(format!("{wanted} ({text})"), false)
         }
+        "MISCONF" => {
+            let wanted = "the server takes no writes since it cannot save them: make room on its disk, or see its log";
+            unsure(format!("{wanted} ({text})"), false)
+        }
         // The command that meets it writes nothing, and so do those after it; those before it may have.
         "READONLY" => {
             let failure = Failure::read_only(&format!("the server is a replica now ({text})"));
@@ -133,9 +137,15 @@ fn of_server(code: &str, text: String) -> Failure {
         }
         // One command in a script on a slot that is being moved.
         _ if text.contains("non local key") => unsure(text, false),
-        _ if text.contains("ACL failure") => Failure::misconfigured(format!("{denied} ({text})")),
+        // A right that is given is in force at once here, too.
+        _ if is_denied(&text) => Failure { drops: false, ..Failure::misconfigured(format!("{denied} ({text})")) },
         _ => unsure(text, false),
     }
+}
+
+/// Whether a server says that the account may not do something: to a command, and inside of a script to 7.2 and before it.
+pub(super) fn is_denied(text: &str) -> bool {
+    ["NOPERM", "ACL failure", "user executing the script can't"].iter().any(|words| text.contains(words))
 }
 
 /// `MOVED 3999 127.0.0.1:6381`; the host is empty where the node does not know its own name.
@@ -165,6 +175,9 @@ mod tests {
             ("ASK", "3999 10.0.0.7:6381", MaybeApplied, Mend::Ask(place(6381))),
             ("ERR", "Script attempted to access a non local key in a cluster node", MaybeApplied, Mend::Nothing),
             ("NOPERM", "User app has no permissions to run the 'wait' command", Misconfigured, Mend::Nothing),
+            ("ERR", "The user executing the script can't run this command or subcommand", Misconfigured, Mend::Nothing),
+            ("ERR", "ACL failure in script: User app has no permissions", Misconfigured, Mend::Nothing),
+            ("MISCONF", "Errors writing to the AOF file: No space left on device", MaybeApplied, Mend::Nothing),
             ("OOM", "command not allowed", MaybeApplied, Mend::Nothing),
             ("ERR", "DB index is out of range", Misconfigured, Mend::Nothing),
         ] {

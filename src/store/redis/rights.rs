@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::command::Sure;
+use super::failure::is_denied;
 use super::servers::Servers;
 use crate::store::Error;
 use crate::store::ErrorKind;
@@ -74,7 +75,7 @@ fn finding(missing: &[String]) -> Finding {
 /// Whatever else is wrong is not about rights, and is told by what it keeps from being done.
 fn is_forbidden(asked: Result<Vec<Value>, Error>) -> Result<bool, Error> {
     match asked {
-        Err(error) if error.detail.contains("NOPERM") || error.detail.contains("ACL failure") => Ok(true),
+        Err(error) if is_denied(&error.detail) => Ok(true),
         Err(error) if error.kind == ErrorKind::NotSent => Err(error),
         _ => Ok(false),
     }

@@ -43,8 +43,8 @@ pub trait Dialect: Send + Sync + fmt::Debug {
     /// Whether the failure says that a table, column or index is already there.
     fn is_there_already(&self, failure: &Failure) -> bool;
 
-    /// A query that counts the table of the version, from the one place where a connection looks for tables.
-    fn has_tables(&self) -> &'static str;
+    /// A query for the names of the tables that begin with `onecron_`, in the one place where a connection looks for tables.
+    fn tables(&self) -> &'static str;
 
     /// Says more of why the first table could not be made, where the server can be asked.
     async fn explain(&self, _link: &mut dyn Link, failure: Failure) -> Failure {

@@ -6,9 +6,11 @@ use super::link::Link;
 use super::link::Row;
 use super::link::Statement;
 use super::link::number;
+use super::link::text;
 use super::target::Target;
 use crate::store::ErrorKind;
 use crate::store::place::Place;
+use std::collections::BTreeSet;
 
 /// Versions of one form have the same thousands.
 const STEP: i64 = 1000;
@@ -19,6 +21,8 @@ pub(super) struct Migration<'a> {
     pub link: &'a mut dyn Link,
     /// Where it is, for a second connection.
     pub place: (&'a Target, &'a Place),
+    /// Whether a table or column is missing, whatever the version says.
+    pub torn: bool,
 }
 
 impl Migration<'_> {
@@ -26,10 +30,10 @@ impl Migration<'_> {
     pub async fn run(mut self) -> Result<(), Failure> {
         // In a transaction, since a pooler gives each one another connection.
         self.execute(self.dialect.begin()).await?;
-        let there = self.ask(self.statement(self.dialect.has_tables())).await? > 0;
+        let there = self.tables().await?.contains("onecron_schema");
         let found = if there { self.version("").await? } else { 0 };
         self.execute(self.dialect.commit()).await?;
-        if found >= self.newest() {
+        if found >= self.newest() && !self.torn {
             return Ok(());
         }
         if !there {
@@ -47,11 +51,22 @@ impl Migration<'_> {
         let row = self.statement("INSERT INTO onecron_schema (id, version) VALUES (1, 0)");
         self.rows(row.text(&self.dialect.or_update(&["id"], &["id"]))).await?;
         let found = self.version(" FOR UPDATE").await?;
+        let found = if self.torn { self.prepare_mending().await? } else { found };
         for (version, sql) in self.dialect.migrations().iter().filter(|(version, _)| *version > found) {
             self.change(sql).await?;
             self.rows(self.statement("UPDATE onecron_schema SET version = ").value(*version)).await?;
         }
         self.execute(self.dialect.commit()).await
+    }
+
+    /// The version from which on the changes are made that make what is missing, and pass over what is there: the first. A
+    /// job whose runs are gone must not go on as if it knew them.
+    async fn prepare_mending(&mut self) -> Result<i64, Failure> {
+        let tables = self.tables().await?;
+        if tables.contains("onecron_job") && !tables.contains("onecron_run") {
+            self.change("DELETE FROM onecron_job").await?;
+        }
+        Ok(0)
     }
 
     /// Where a change of tables ends the transaction it is made in, another connection makes it, while this one holds
@@ -67,6 +82,12 @@ impl Migration<'_> {
             done.or_else(|failure| if self.dialect.is_there_already(&failure) { Ok(()) } else { Err(failure) })?;
         }
         Ok(())
+    }
+
+    /// The names of ours that are there.
+    async fn tables(&mut self) -> Result<BTreeSet<String>, Failure> {
+        let rows = self.rows(self.statement(self.dialect.tables())).await?;
+        Ok(rows.iter().map(|row| text(row, 0).to_owned()).collect())
     }
 
     /// The version of the tables; 0: there are none.

@@ -40,6 +40,8 @@ use dialect::Dialect;
 use migrate::Migration;
 use std::fmt;
 use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use table::Look;
 use table::Table;
@@ -70,6 +72,8 @@ pub(super) struct SqlStore {
     /// Absent until the first request, after an error, and while a request is going: a request that is dropped half-way
     /// drops the connection with it, and the server rolls its transaction back.
     opened: Mutex<Option<Connected>>,
+    /// Whether a request found that a table is missing which the version says is there: the next connecting makes it.
+    torn: AtomicBool,
 }
 
 impl fmt::Debug for SqlStore {
@@ -89,6 +93,8 @@ pub(super) struct Failure {
     pub again: bool,
     /// Whether the connection was found closed.
     pub closed: bool,
+    /// Whether a table or column of ours is missing: somebody dropped it, or is just making it.
+    pub torn: bool,
     /// Whether the server does not let us in: for want of TLS or a certificate, it may be.
     pub barred: bool,
     /// The form of a record that cannot be read; 0: it is ours, and a field is not understood.
@@ -98,7 +104,20 @@ pub(super) struct Failure {
 impl Failure {
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         let (detail, code) = (detail.into(), String::new());
-        Self { kind, detail, code, again: false, closed: false, barred: false, unreadable: None }
+        Self { kind, detail, code, again: false, closed: false, torn: false, barred: false, unreadable: None }
+    }
+
+    /// A table or column of ours is missing, the server says.
+    pub fn torn(text: &str) -> Self {
+        let detail =
+            format!("a table of onecron's was dropped, or lacks a column: what is missing is made again ({text})");
+        Self { torn: true, ..Self::new(ErrorKind::NotSent, detail) }
+    }
+
+    /// Why what is missing could not be made.
+    fn of_mending(self) -> Self {
+        let detail = format!("a table of onecron's was dropped, and cannot be made again: {}", self.detail);
+        Self { detail, ..self }
     }
 
     /// What an error means that is none of the server's own. Before a commit nothing is applied, whatever goes wrong.
@@ -167,7 +186,13 @@ impl Session<'_> {
     /// Ends the transaction. Whatever the reason: after a failed commit nobody knows.
     async fn commit(mut self) -> Result<(), Failure> {
         let done = self.run(self.store.dialect.commit()).await;
-        done.map_err(|failure| Failure { kind: ErrorKind::MaybeApplied, again: false, closed: false, ..failure })?;
+        done.map_err(|failure| Failure {
+            kind: ErrorKind::MaybeApplied,
+            again: false,
+            closed: false,
+            torn: false,
+            ..failure
+        })?;
         *self.place = Some(self.opened);
         Ok(())
     }
@@ -185,10 +210,10 @@ impl Attempts {
     }
 
     /// Whether the request is to be tried again, after a pause. One that found its connection closed is, once: servers
-    /// and balancers close those that were idle, and that is no outage.
+    /// and balancers close those that were idle, and that is no outage. So is one that missed a table: connecting makes it.
     async fn go_on(&mut self, failure: &Failure) -> bool {
         self.count += 1;
-        if failure.closed {
+        if failure.closed || failure.torn {
             return self.count == 1;
         }
         // Twice as long each time, and a different time for each process.
@@ -204,11 +229,11 @@ impl Attempts {
 
 /// Tries a request until it succeeds or is not to be tried again.
 macro_rules! tried {
-    ($once:expr) => {{
+    ($store:ident, $once:expr) => {{
         let mut attempts = Attempts::new();
         loop {
             match $once(attempts.deadline).await {
-                Err(failure) if attempts.go_on(&failure).await => {}
+                Err(failure) if $store.heed(&failure) && attempts.go_on(&failure).await => {}
                 outcome => break outcome,
             }
         }
@@ -218,7 +243,13 @@ macro_rules! tried {
 impl SqlStore {
     /// A database of one kind of server. Never connects.
     pub fn new(dialect: Box<dyn Dialect>, target: Target, namespace: &Namespace) -> Self {
-        Self { dialect, target, namespace: namespace.clone(), opened: Mutex::default() }
+        Self { dialect, target, namespace: namespace.clone(), opened: Mutex::default(), torn: AtomicBool::new(false) }
+    }
+
+    /// Remembers what the next connecting has to know of a failure.
+    fn heed(&self, failure: &Failure) -> bool {
+        self.torn.fetch_or(failure.torn, Ordering::Relaxed);
+        true
     }
 
     fn error(&self, operation: &'static str, failure: Failure) -> Error {
@@ -285,7 +316,10 @@ impl SqlStore {
         opened.link.run(dialect.begin()).await.map_err(|error| dialect.classify(&error))?;
         Table { dialect, link: &mut *opened.link, look: &opened.look, namespace, deadline }.look().await?;
         opened.link.run(dialect.commit()).await.map_err(|error| dialect.classify(&error))?;
-        Migration { dialect, link: &mut *opened.link, place }.run().await?;
+        let torn = self.torn.load(Ordering::Relaxed);
+        let migrated = Migration { dialect, link: &mut *opened.link, place, torn }.run().await;
+        migrated.map_err(|failure| if torn { failure.of_mending() } else { failure })?;
+        self.torn.store(false, Ordering::Relaxed);
         Ok(opened)
     }
 
@@ -377,42 +411,46 @@ impl Store for SqlStore {
 
     async fn apply(&self, steps: &[Step]) -> Result<Vec<Answer>, Error> {
         let Some(first) = steps.first() else { return Ok(Vec::new()) };
-        tried!(|deadline| self.apply_all(steps, deadline)).map_err(|failure| self.error(doing::step(first), failure))
+        tried!(self, |deadline| self.apply_all(steps, deadline))
+            .map_err(|failure| self.error(doing::step(first), failure))
     }
 
     async fn jobs(&self) -> Result<Vec<(JobName, JobRecord)>, Error> {
-        tried!(|deadline| self.read_jobs(deadline)).map_err(|failure| self.error(doing::JOBS, failure))
+        tried!(self, |deadline| self.read_jobs(deadline)).map_err(|failure| self.error(doing::JOBS, failure))
     }
 
     async fn history(&self, job: &JobName, most: usize) -> Result<Vec<HistoryEntry>, Error> {
-        tried!(|deadline| self.read_history(job, most, deadline)).map_err(|failure| self.error(doing::HISTORY, failure))
+        tried!(self, |deadline| self.read_history(job, most, deadline))
+            .map_err(|failure| self.error(doing::HISTORY, failure))
     }
 
     async fn server_time(&self) -> Result<DateTime<Utc>, Error> {
-        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error(doing::TIME, failure))?;
+        let look = tried!(self, |deadline| self.look(deadline)).map_err(|failure| self.error(doing::TIME, failure))?;
         let out_of_range = || Failure::new(ErrorKind::MaybeApplied, format!("the clock says {} ms", look.now));
         DateTime::from_timestamp_millis(look.now).ok_or_else(|| self.error(doing::TIME, out_of_range()))
     }
 
     async fn identity(&self) -> Result<Identity, Error> {
-        let look = tried!(|deadline| self.look(deadline)).map_err(|failure| self.error(doing::IDENTITY, failure))?;
+        let look =
+            tried!(self, |deadline| self.look(deadline)).map_err(|failure| self.error(doing::IDENTITY, failure))?;
         Ok(look.identity)
     }
 
     async fn probe(&self) -> Result<Probe, Error> {
-        tried!(|deadline| self.look_closer(deadline)).map_err(|failure| self.error(doing::PROBE, failure))
+        tried!(self, |deadline| self.look_closer(deadline)).map_err(|failure| self.error(doing::PROBE, failure))
     }
 
     async fn retire(&self, unregistered_for: Duration) -> Result<Vec<JobName>, Error> {
         let millis = i64::try_from(unregistered_for.as_millis()).unwrap_or(i64::MAX);
-        tried!(|deadline| self.retire_idle(millis, deadline)).map_err(|failure| self.error(doing::RETIRE, failure))
+        tried!(self, |deadline| self.retire_idle(millis, deadline))
+            .map_err(|failure| self.error(doing::RETIRE, failure))
     }
 
     async fn meet(&self, mine: Option<&Presence>, gone: &[Presence]) -> Result<Gathering, Error> {
-        tried!(|deadline| self.gather((mine, gone), deadline)).map_err(|failure| self.error(doing::MEET, failure))
+        tried!(self, |deadline| self.gather((mine, gone), deadline)).map_err(|failure| self.error(doing::MEET, failure))
     }
 
     async fn leave(&self, who: &ReplicaId) -> Result<(), Error> {
-        tried!(|deadline| self.remove(who, deadline)).map_err(|failure| self.error(doing::LEAVE, failure))
+        tried!(self, |deadline| self.remove(who, deadline)).map_err(|failure| self.error(doing::LEAVE, failure))
     }
 }

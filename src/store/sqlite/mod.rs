@@ -70,6 +70,7 @@ impl Failure {
 
 /// SQLite's primary result codes, as numbers.
 mod code {
+    pub const ERROR: i32 = 1;
     pub const BUSY: i32 = 5;
     pub const LOCKED: i32 = 6;
     pub const READONLY: i32 = 8;
@@ -98,6 +99,13 @@ impl From<sqlx::Error> for Failure {
                 format!("file or folder cannot be written: give this user the right to write both ({text})"),
             ),
             Some(code::CANTOPEN) => Self::new(ErrorKind::NotSent, format!("the file cannot be opened ({text})")),
+            // What the version of the file says is there.
+            Some(code::ERROR)
+                if ["no such table", "no such column", "no column named"].iter().any(|words| text.contains(words)) =>
+            {
+                let wanted = "move the file away; a new one is made, and ticks before that moment are refused";
+                Self::new(ErrorKind::Misconfigured, format!("a table of onecron's was dropped: {wanted} ({text})"))
+            }
             Some(code::FULL) => Self::new(ErrorKind::MaybeApplied, format!("the disk is full ({text})")),
             _ => Self::new(ErrorKind::MaybeApplied, text),
         }

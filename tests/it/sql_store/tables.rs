@@ -63,6 +63,57 @@ async fn tables_that_were_set_up_by_half_are_completed() {
     }
 }
 
+/// The row of the version stays, and says that all are there.
+#[tokio::test]
+async fn tables_that_somebody_drops_are_made_again_by_whoever_misses_them() {
+    const LOST: [&str; 5] = ["job", "run", "history", "replica", "run_event"];
+    for place in Place::all() {
+        let going_on = place.open();
+        going_on.apply(&[register("job")]).await.unwrap();
+        for (n, lost) in (1..).zip(LOST.iter().map(|one| vec![*one]).chain([LOST.to_vec()])) {
+            for table in &lost {
+                place.sql(&format!("DROP TABLE onecron_{table}"));
+            }
+            // One with a connection of before, and one that comes now.
+            for (store, minute) in [(&going_on, 2 * n), (&place.open(), 2 * n + 1)] {
+                let answers = store.apply(&[register("job"), claim(&run("job", minute), "web-1")]).await.unwrap();
+                assert_eq!(answers[1].verdict, Verdict::Won, "{:?}: {lost:?}", place.kind);
+                store.history(&job("job"), 9).await.unwrap();
+                store.meet(None, &[]).await.unwrap();
+            }
+            assert_eq!(place.sql("SELECT version FROM onecron_schema"), "1001");
+        }
+    }
+}
+
+/// A job of which no run is known any more would take the next claim of a decided tick for the first.
+#[tokio::test]
+async fn a_job_whose_runs_were_dropped_is_one_that_the_store_forgot() {
+    for place in Place::all() {
+        let store = place.open();
+        store.apply(&[register("job"), claim(&run("job", 1), "web-1")]).await.unwrap();
+        place.sql("DROP TABLE onecron_run");
+        let fresh = Verdict::Registered { fresh: true, rescheduled: false };
+        assert_eq!(verdict(&store, register("job")).await, fresh, "{:?}", place.kind);
+    }
+}
+
+/// Whoever may not make tables is told what is missing, and what to grant.
+#[tokio::test]
+async fn tables_that_cannot_be_made_again_are_named() {
+    let Some(place) = Place::new(Kind::Postgres) else { return };
+    let store = place.open();
+    store.apply(&[register("job")]).await.unwrap();
+    place.sql("DROP TABLE onecron_run");
+    let user = &place.database;
+    place.server.sql(&format!("REVOKE CREATE ON SCHEMA {user} FROM {user}; ALTER SCHEMA {user} OWNER TO postgres; GRANT USAGE ON SCHEMA {user} TO {user}"));
+    let error = store.apply(&[register("job")]).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Misconfigured);
+    for words in ["a table of onecron's was dropped", "cannot be made again", "grant it CREATE"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_record_of_a_newer_form_is_not_touched() {
     for place in Place::all() {
