@@ -278,6 +278,9 @@ impl Engine {
                 let spread = Duration::from_millis(order(&self.me, &self.fleet.number) % 500);
                 self.fleet.next = now.boot + every(self.lease).saturating_sub(spread);
                 self.outbox.try_now(now.boot);
+                if self.outbox.is_idle() {
+                    self.store_answers(now); // a table without jobs asks for nothing else
+                }
                 let all_paused = gathering.members.iter().find_map(|member| member.pause());
                 self.see_members(now, gathering.members);
                 self.learn_pause_of_all(sent, all_paused);
@@ -290,7 +293,9 @@ impl Engine {
                 self.fleet.next = now.boot + MEET_AGAIN.min(every(self.lease));
                 // Whether the store is away is found out by asking something that counts: a replica that has nothing
                 // else to ask for hours would learn it at the next tick.
-                if self.outbox.is_up() {
+                if self.jobs.is_empty() && self.outbox.is_idle() {
+                    self.store_is_silent(now, failure);
+                } else if self.outbox.is_up() {
                     self.outbox.want_all(self.jobs.keys().next().cloned().map(Topic::Register));
                     if self.fleet.failures == FAILURES_SAID {
                         self.notice(Notice::MeetingFails { detail: failure.detail });

@@ -34,6 +34,7 @@ use crate::job::Step;
 use crate::job::Tick;
 use crate::job::Trigger;
 use crate::job::Verdict;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A mark that could not be reported as watched is not tried more often than this.
@@ -75,9 +76,9 @@ struct Mark {
 }
 
 /// What answers tell: the store may have forgotten. Said when all jobs that may be concerned were asked about.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Forgot {
-    jobs: usize,
+    jobs: BTreeSet<JobName>,
     since: i64,
     /// When the first of them was found out.
     noticed: Boot,
@@ -211,9 +212,10 @@ impl Engine {
         self.watch_silence(now, name, Some(record));
         if forgot {
             if known {
-                let first = Forgot { jobs: 0, since: 0, noticed: now.boot, asked_all: false };
-                let so_far = self.forgot.unwrap_or(first);
-                self.forgot = Some(Forgot { jobs: so_far.jobs + 1, since: record.since, ..so_far });
+                let first = || Forgot { jobs: BTreeSet::new(), since: 0, noticed: now.boot, asked_all: false };
+                let forgot = self.forgot.get_or_insert_with(first);
+                forgot.jobs.insert(name.clone()); // it may be registered again before that is said
+                forgot.since = record.since;
             }
             self.assert_runs(now, name, record.since);
         }
@@ -242,7 +244,7 @@ impl Engine {
         }
         let is_asked = |forgot: &mut Forgot| forgot.asked_all && !self.outbox.registers();
         if let Some(Forgot { jobs, since, .. }) = self.forgot.take_if(is_asked) {
-            self.notice(Notice::StoreForgot { jobs, since });
+            self.notice(Notice::StoreForgot { jobs: jobs.len(), since });
         }
     }
 

@@ -362,19 +362,7 @@ impl Engine {
         };
         self.asked_at = asked.sent;
         self.outbox.widen(asked.topics.len(), now.boot);
-        if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
-            self.notice(Notice::StoreConnected { outage });
-            self.look_around(now, outage.is_some());
-            self.pass_over_after_outage(now);
-            self.ask_owed_after_outage();
-            if outage.is_some() {
-                self.note_outage_on_watches(now);
-            }
-            // What the store is, and what it remembers, may have changed while it was away.
-            for job in self.jobs.keys().filter(|_| outage.is_some()) {
-                self.outbox.want(Topic::Register(job.clone()));
-            }
-        }
+        self.store_answers(now);
         for ((topic, step), answer) in asked.topics.into_iter().zip(asked.steps.iter()).zip(answers) {
             if let Verdict::Unreadable { format } = answer.verdict {
                 self.cannot_read(now, topic, format);
@@ -421,15 +409,30 @@ impl Engine {
         self.conclude_gaps(now);
     }
 
+    /// The store has just answered.
+    fn store_answers(&mut self, now: Now) {
+        if let Change::Up(outage) = self.outbox.succeeded(now.boot) {
+            self.notice(Notice::StoreConnected { outage });
+            self.look_around(now, outage.is_some());
+            self.pass_over_after_outage(now);
+            self.ask_owed_after_outage();
+            if outage.is_some() {
+                self.note_outage_on_watches(now);
+            }
+            // What the store is, and what it remembers, may have changed while it was away.
+            for job in self.jobs.keys().filter(|_| outage.is_some()) {
+                self.outbox.want(Topic::Register(job.clone()));
+            }
+        }
+    }
+
     /// No verdict: whatever was asked is asked again.
     fn store_failed(&mut self, now: Now, topics: Vec<Topic>, failure: StoreFailure) {
         if failure.kind == StoreFailure::MAYBE_APPLIED {
             self.outbox.narrow(topics.len(), now.boot);
         }
         self.not_durable = failure.kind == StoreFailure::NOT_DURABLE;
-        if self.outbox.failed(now.boot) == Change::Down {
-            self.notice(Notice::StoreLost { kind: failure.kind, detail: failure.detail });
-        }
+        self.store_is_silent(now, failure);
         for topic in topics {
             if let Topic::Tick(run) | Topic::Watch(run) = &topic {
                 self.taking.remove(run);
@@ -446,6 +449,13 @@ impl Engine {
                 ours.renew_at = now.boot; // a third of the lease later may be too late
             }
             self.outbox.want(topic);
+        }
+    }
+
+    /// The store has just not answered.
+    fn store_is_silent(&mut self, now: Now, StoreFailure { kind, detail }: StoreFailure) {
+        if self.outbox.failed(now.boot) == Change::Down {
+            self.notice(Notice::StoreLost { kind, detail });
         }
     }
 

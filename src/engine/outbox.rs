@@ -158,6 +158,11 @@ impl Outbox {
         self.under_way.values()
     }
 
+    /// Whether nothing is asked, nor is to be.
+    pub fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.under_way.is_empty()
+    }
+
     /// Whether some job is being registered, or is to be.
     pub fn registers(&self) -> bool {
         let mut wanted = self.ready.iter().map(|(_, _, topic)| topic).chain(&self.busy);

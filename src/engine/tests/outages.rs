@@ -201,3 +201,20 @@ fn a_small_batch_without_an_answer_does_not_make_the_large_ones_smaller() {
     let batches = asked_batches(&bench.until(0));
     assert_eq!(batches.iter().filter(|steps| **steps == 500).count(), 2, "{batches:?}");
 }
+
+/// A table may be empty for a while: the daemon is ready all the same, and says when the store is away.
+#[test]
+fn without_jobs_a_meeting_tells_whether_the_store_answers() {
+    let mut bench = Bench::start(&[], 10, -60);
+    let mut told = Vec::new();
+    for answers in [true, true, false, false, true] {
+        bench.pass(secs(1));
+        let gathering = Gathering { at: bench.now.wall.timestamp_millis(), members: Vec::new() };
+        let result = if answers { Ok(gathering) } else { Err(no_answer()) };
+        told.extend(notices(&bench.tell(Event::Met { sent: bench.now.boot, result })));
+    }
+    let lost = Notice::StoreLost { kind: "maybe_applied", detail: "no answer".into() };
+    let connected = |outage| Notice::StoreConnected { outage };
+    assert_eq!(told, [connected(None), lost, connected(Some(secs(2)))]);
+    assert!(bench.engine.store_is_up());
+}
