@@ -6,6 +6,7 @@ use super::schedules::Run;
 use super::store_args::not_shown;
 use super::table_args;
 use super::table_args::Format;
+use crate::job::JobName;
 use crate::schedule;
 use crate::schedule::ExplainedField;
 use crate::schedule::Explanation;
@@ -31,8 +32,8 @@ pub struct ExplainArgs {
     #[arg(long, visible_alias = "time-zone", value_name = "ZONE", default_value = "UTC")]
     pub timezone: String,
     /// Name of the job that they are for: `H` takes its number from it
-    #[arg(long, value_name = "NAME", default_value = "")]
-    pub job: String,
+    #[arg(long, value_name = "NAME", value_parser = JobName::new)]
+    pub job: Option<JobName>,
     /// How to write the result; json is an array with an object for each schedule
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Format,
@@ -113,8 +114,9 @@ pub fn run(args: &ExplainArgs, out: &mut dyn Write, err: &mut dyn Write, now: Da
 
 fn explained(args: &ExplainArgs, now: DateTime<Utc>) -> Result<Vec<Explained>, Refusal> {
     let texts = args.schedules.as_slice();
-    let meaning = (args.timezone.as_str(), args.job.as_str());
-    let is_read = |text: &&String| schedule::explain(text, &args.job).is_ok();
+    let meaning = (args.timezone.as_str(), args.job.as_ref());
+    let job = args.job.as_ref().map_or("", JobName::as_str);
+    let is_read = |text: &&String| schedule::explain(text, job).is_ok();
     // Without quotes a shell makes an argument of each field, and of `*` the names of files: that is said once.
     let unquoted = texts.iter().find(|text| texts.len() > 2 && !text.contains(' ') && !is_read(text));
     let looked_at = unquoted.map_or(texts, std::slice::from_ref);
@@ -127,8 +129,7 @@ fn explained(args: &ExplainArgs, now: DateTime<Utc>) -> Result<Vec<Explained>, R
     };
     let all = schedules::read(looked_at, meaning, refused)?;
     let explain = |schedule: &Schedule| {
-        let words =
-            schedule::explain(schedule.text(), &args.job).map_err(|error| (table_args::CONFIG, error.message))?;
+        let words = schedule::explain(schedule.text(), job).map_err(|error| (table_args::CONFIG, error.message))?;
         Ok(Explained::new(words, schedule, now))
     };
     all.iter().map(explain).collect()

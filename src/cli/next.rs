@@ -9,6 +9,7 @@ use super::table_args::Format;
 use super::table_args::TableArgs;
 use super::transitions;
 use crate::config;
+use crate::job::JobName;
 use crate::job::JobSpec;
 use crate::job::Tick;
 use crate::job::parse_instant;
@@ -42,8 +43,8 @@ pub struct NextArgs {
     #[arg(long, visible_alias = "time-zone", value_name = "ZONE", requires = "schedule", default_value = "UTC")]
     pub timezone: String,
     /// Name of the job that --schedule is for: `H` takes its number from it
-    #[arg(long, value_name = "NAME", requires = "schedule", default_value = "")]
-    pub job: String,
+    #[arg(long, value_name = "NAME", requires = "schedule", value_parser = JobName::new)]
+    pub job: Option<JobName>,
     /// Runs strictly after this instant [default: now]
     #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     pub from: Option<DateTime<Utc>>,
@@ -101,7 +102,8 @@ fn show(
     }
     let jobs = if args.schedule.is_empty() { of_table(args, now)? } else { Vec::new() };
     let alone = of_schedules(args)?;
-    let written = outside(from, args.until).try_for_each(|note| writeln!(err, "{note}"));
+    let mut notes = outside(from, args.until).chain(schedules::unnamed(&args.schedule, args.job.as_ref()));
+    let written = notes.try_for_each(|note| writeln!(err, "{note}"));
     if written.is_err() {
         return Ok(written);
     }
@@ -147,7 +149,7 @@ fn add_note(run: &mut Run<'_>, job: &JobSpec) {
 /// All `--schedule` together; `None` if there is none.
 fn of_schedules(args: &NextArgs) -> Result<Option<Schedule>, Refusal> {
     let refused = |text: &str, error: &ScheduleError| schedules::refused("--schedule", text, error);
-    let all = schedules::read(&args.schedule, (&args.timezone, &args.job), refused)?;
+    let all = schedules::read(&args.schedule, (&args.timezone, args.job.as_ref()), refused)?;
     // As in the list of a job.
     let again = |(index, schedule): (usize, &Schedule)| {
         let first = all[..index].iter().find(|other| other.canonical() == schedule.canonical())?;

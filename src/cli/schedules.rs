@@ -2,6 +2,7 @@
 
 use super::table_args;
 use crate::config;
+use crate::job::JobName;
 use crate::schedule::Schedule;
 use crate::schedule::ScheduleError;
 use crate::schedule::Zone;
@@ -20,12 +21,12 @@ const SHOWN_MAX: usize = 256;
 /// what is said of one of them.
 pub(super) fn read(
     texts: &[String],
-    (zone, job): (&str, &str),
+    (zone, job): (&str, Option<&JobName>),
     refused: impl Fn(&str, &ScheduleError) -> String,
 ) -> Result<Vec<Schedule>, Refusal> {
     let zone = Zone::find(zone).map_err(|error| format!("error: --timezone: {error}\nhint: {}\n", error.hint()));
     // Whether a text is a schedule does not depend on the zone.
-    let any = zone.clone().unwrap_or_else(|_| Zone::utc());
+    let (any, job) = (zone.clone().unwrap_or_else(|_| Zone::utc()), job.map_or("", JobName::as_str));
     let read = texts.iter().map(|text| Schedule::parse(text, &any, job).map_err(|error| refused(text, &error)));
     let (good, bad): (Vec<_>, Vec<_>) = read.partition(Result::is_ok);
     let said: String = zone.err().into_iter().chain(bad.into_iter().filter_map(Result::err)).collect();
@@ -44,6 +45,14 @@ pub(super) fn refused(given: &str, text: &str, error: &ScheduleError) -> String 
     let carets = format!("{}{}", " ".repeat(error.column), "^".repeat(length));
     let hint = error.hint.as_ref().map_or(String::new(), |hint| format!("hint: {hint}\n"));
     format!("error: {given}: {}\n  {shown}\n  {carets}\n{hint}", error.message)
+}
+
+/// That an `H` stands for numbers of no job, where none is named.
+pub(super) fn unnamed(texts: &[String], job: Option<&JobName>) -> Option<String> {
+    // No name of a month or a day begins so.
+    let is_spread = |text: &String| text.split([' ', '\t', ',']).any(|word| word.starts_with(['H', 'h']));
+    let wanted = job.is_none() && texts.iter().any(is_spread);
+    wanted.then(|| "`H` takes its number from the name of the job, and none is given: --job says which".to_owned())
 }
 
 /// A year later, or as late as instants go.

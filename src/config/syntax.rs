@@ -62,6 +62,11 @@ fn unquoted_in(source: &SourceText<'_>, text: &str, index: usize) -> Option<(usi
     }
     let at = range.start + (line.len() - value.len());
     let span = Span::new(at, at + written.len());
+    if at == range.start && written.starts_with("%YAML") {
+        let mut problem = Problem::at("E101", source, span, "this version of YAML is not read".to_owned());
+        problem.hint = Some("write `%YAML 1.2`, or remove the line and the `---` below it".to_owned());
+        return Some((at, problem));
+    }
     let mut problem = Problem::at("E101", source, span, format!("a value that begins with `{first}` must be quoted"));
     problem.hint = Some(quote_hint(source, span, written));
     Some((at, problem))

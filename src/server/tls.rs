@@ -73,11 +73,11 @@ impl Looks {
                 (self.said.take().is_some() || is_new).then_some(Ok(()))
             }
             // Who writes the two files one after the other leaves a pair for a moment that does not fit: that is said
-            // only when it is still so at the second look.
+            // only when nothing fits at the second look either; and another reason, when it is still that one.
             Err(problem) => {
-                let is_again = self.found.as_ref() == Some(&problem);
-                self.found = Some(problem.clone());
-                if !is_again || self.said.as_ref() == Some(&problem) {
+                let before = self.found.replace(problem.clone());
+                let is_lasting = before.is_some_and(|before| self.said.is_none() || before == problem);
+                if !is_lasting || self.said.as_ref() == Some(&problem) {
                     return None;
                 }
                 self.said = Some(problem.clone());
@@ -244,5 +244,7 @@ mod tests {
             "another reason"
         );
         assert_eq!((looks.hear(Ok(false)), looks.hear(Ok(false))), (Some(Ok(())), None), "in order again");
+        let changing = (looks.hear(bad()), looks.hear(worse()), looks.hear(bad()));
+        assert_eq!(changing, (None, Some(worse().map(|_: bool| ())), None), "a new reason at each look");
     }
 }

@@ -77,6 +77,8 @@ fn a_wrong_call_ends_with_2_and_says_why_on_standard_error() {
         (&["next", "--timezone", "UTC"], "--schedule"),
         (&["next", "--job", "report"], "--schedule"),
         (&["next", "--schedule", "@daily", "--transitions", "-n", "3"], "--transitions"),
+        (&["next", "--schedule", "H 3 * * *", "--job", "../x"], "a-z, 0-9 and -"),
+        (&["explain", "@daily", "--job", "A b"], "a-z, 0-9 and -"),
         (&["explain"], "EXPR"),
         (&["trigger"], "JOB"),
         (&["trigger", "Nightly"], "nightly-sales"),

@@ -528,6 +528,10 @@ fn next_draws_the_number_of_h_from_the_name_of_the_job() {
     let utc = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()[0]["utc"].clone();
     assert_eq!(utc(&table), utc(&alone));
     assert_ne!(of("a"), of("b"));
+    for (schedule, is_told) in [("H 3 * * *", true), ("0,H(1-9) 3 * * THU", true), ("0 3 * MAR THU", false)] {
+        let (code, _, err) = onecron(&["next", "--schedule", schedule, "-n", "1"]);
+        assert_eq!((code, err.contains("--job says which")), (0, is_told), "{schedule}: {err}");
+    }
 }
 
 /// Every problem must be renderable, with its carets below its line.

@@ -9,6 +9,7 @@ use crate::store::Probe;
 use crate::store::Reach;
 use nix::sys::statfs::FsType;
 use nix::sys::statfs::statfs;
+use nix::sys::statvfs::statvfs;
 use sqlx::AssertSqlSafe;
 use sqlx::ConnectOptions;
 use sqlx::SqliteConnection;
@@ -184,13 +185,31 @@ fn network_name(kind: FsType) -> Option<&'static str> {
     NAMES.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
+/// With less than this left, a file system is full before long: a day of a usual table takes about as much.
+const ROOM_LEAST: u64 = 16 << 20;
+
+/// Whether the file's file system is full, or nearly: the file can be read then, and claims fail.
+fn is_cramped(room: u64) -> Option<Finding> {
+    (room < ROOM_LEAST).then(|| Finding {
+        check: "disk",
+        found: format!("the file system has {} KiB left", room >> 10),
+        wanted: format!("make room: below {} MiB claims fail before long", ROOM_LEAST >> 20),
+    })
+}
+
+/// Bytes that are left for the file, where that can be told.
+fn room(path: &Path) -> Option<u64> {
+    let found = statvfs(path).ok()?;
+    Some(found.blocks_available().saturating_mul(found.fragment_size()))
+}
+
 /// Looks at the settings as SQLite reports them: a file system without shared memory refuses WAL silently.
-pub(super) async fn probe(opened: &mut Opened) -> Result<Probe, Failure> {
+pub(super) async fn probe(opened: &mut Opened, path: &Path) -> Result<Probe, Failure> {
     let connection = &mut opened.connection;
     let version: String = sqlx::query_scalar("SELECT sqlite_version()").fetch_one(&mut *connection).await?;
     let journal: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *connection).await?;
     let synchronous: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *connection).await?;
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = room(path).and_then(is_cramped).into_iter().collect();
     if journal != "wal" {
         findings.push(Finding {
             check: "journal",
@@ -219,6 +238,13 @@ mod tests {
     fn network_file_systems_are_known_by_their_number() {
         assert_eq!(network_name(NFS_SUPER_MAGIC), Some("NFS"));
         assert_eq!(network_name(EXT4_SUPER_MAGIC), None);
+    }
+
+    #[test]
+    fn a_file_system_that_is_nearly_full_is_a_finding() {
+        assert_eq!(is_cramped(room(Path::new("/")).unwrap().max(ROOM_LEAST)), None);
+        let found = is_cramped(8192).unwrap().found;
+        assert_eq!(found, "the file system has 8 KiB left");
     }
 
     #[test]

@@ -236,7 +236,7 @@ impl SqliteStore {
 
     async fn look(&self) -> Result<Probe, Failure> {
         let mut session = self.session().await?;
-        let probe = connect::probe(&mut session.opened).await?;
+        let probe = connect::probe(&mut session.opened, &self.path).await?;
         session.keep();
         Ok(probe)
     }
