@@ -179,8 +179,8 @@ impl Link {
         }
         let text = causes::found(&error);
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-        let hung_up =
-            has(&["before message completed", "unexpected message", "reset by peer", "was not ready", "Broken pipe"]);
+        let is_other = has(&["before message completed", "unexpected message", "invalid HTTP", "head is too large"])
+            || has(&["reset by peer", "was not ready", "Broken pipe"]);
         let is_plain = has(&["InvalidContentType", "handshake eof", "reset by peer"]);
         let of_certificates = self.access.advice(&text);
         let advice = match () {
@@ -191,7 +191,7 @@ impl Link {
             () if self.is_secure && kind == ErrorKind::NotSent && text.contains("timed out") => {
                 " (one that does not speak TLS stays silent, too: is it the port for TLS?)".into()
             }
-            () if !self.is_secure && hung_up => {
+            () if !self.is_secure && is_other => {
                 format!(" (if that is so every time, it is another kind of server, or write {})", self.secure)
             }
             () => String::new(),
@@ -299,6 +299,25 @@ mod tests {
             let failure = link.send(&ask).await.unwrap_err();
             assert_eq!(failure.kind, ErrorKind::Misconfigured);
             assert_eq!(failure.detail.matches("/no/such/ca.pem").count(), 1, "{}", failure.detail);
+        }
+    }
+
+    /// Servers that speak first are heard before they are asked, or after, or have hung up by then.
+    #[tokio::test]
+    async fn whatever_answers_and_is_not_http_is_told_as_another_kind_of_server() {
+        for greeting in ["J\0\0\0\n11.4.2-MariaDB\0", "HTTP/9.9 200 OK\r\n\r\n", "HTTP/1.1 abc\r\n\r\n", "", "-ERR\r\n"]
+        {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let place = listener.local_addr().unwrap().to_string();
+            std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.read(&mut [0; 4096]).unwrap();
+                stream.write_all(greeting.as_bytes()).unwrap();
+            });
+            let link = Link::new(&[place], (&Access::default(), false), "etcds://").unwrap();
+            let ask = Ask { method: Method::GET, path: "/".into(), token: None, body: Vec::new(), only_reads: true };
+            let failure = link.send(&ask).await.unwrap_err();
+            assert!(failure.detail.contains("another kind of server"), "{greeting:?}: {}", failure.detail);
         }
     }
 
